@@ -393,11 +393,12 @@ enum {
     PCO_REPRODUCER_NO_DEVICE = 1u << 2, /* leave the device alone: operands and expected values only */
 };
 
-/* Runs one case again (`one`: id, seed, variant; with NO_RUN and NO_DEVICE also detail) and writes the
+/* Runs one case again, of the tier and the operations that the options `of` name (`one`: id, seed, variant; with NO_RUN
+ * and NO_DEVICE also detail), and writes the
  * folder, whole or not at all; its parent is created when it is absent, and an older reproducer of that name
  * is replaced. Errors: NOT_FOUND when there is no such case or variant, or when it passes and flags do not
  * have ALWAYS; INVALID when the folder exists and is no reproducer; IO. */
-pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, pco_conformance_tier tier,
+pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, const pco_conformance_options *of,
                                             const pco_conformance_case *one, uint32_t flags, const char *folder,
                                             pco_error *err) PCO_NODISCARD;
 

@@ -69,7 +69,7 @@ static bool bisect_apart_answer(void *user, char *text)
         status = conf_wire_read(line, &one, &apart->err);
         if (!status) {
             snprintf(apart->variant, sizeof apart->variant, "%s", one.variant);
-            one.op = apart->problem->one.op, one.op_name = pco_op_find(one.op)->name;
+            one.op = apart->problem->one.op, one.op_name = conf_case_op(&apart->problem->one)->name;
             one.label = one.variant = one.waiver = NULL;
             apart->result = one;
             apart->answered = true;
@@ -185,7 +185,7 @@ pco_status bisect_apart_end(bisect_apart *apart, pco_conformance_case *result, c
     *result = apart->result;
     if (!apart->answered) {
         *result = (pco_conformance_case){.op = apart->problem->one.op, .element = -1};
-        result->op_name = pco_op_find(result->op)->name;
+        result->op_name = conf_case_op(&apart->problem->one)->name;
         apart->variant[0] = 0;
     }
     if (ended && (!apart->answered || !apart->stopped)) {

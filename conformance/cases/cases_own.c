@@ -4,9 +4,11 @@
 #include "cases/cases_own.h"
 #include "cases/lists.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "graph/infer.h"
 #include "graph/op_signature.h"
+#include "portico/graph.h"
 
 #include <string.h>
 
@@ -116,7 +118,7 @@ static void own_emit(const own_list *list, const own_choice *choice, conf_regime
     while (one->n_inputs && !one->in[one->n_inputs - 1].present) one->n_inputs--;
     own_attributes(one, list->own, choice->settings);
     if (!own_accepts(one, list->coverage)) return;
-    list->coverage->cases++;
+    list->coverage->accepted++;
     conf_cases_emit(list->context);
 }
 
@@ -164,9 +166,9 @@ static void own_edges(const own_list *list, own_choice *choice)
 /* All shapes, with the types and settings that were chosen. */
 static void own_shapes(const own_list *list, own_choice *choice, bool all)
 {
-    enum { N_LEADS = 6, FEW = 2 };
-    static const char *const LEADS[N_LEADS] = {"3", "", "2,5", "0", "1", "2,3,2"};
-    static const char *const WHOLE[N_LEADS] = {"1025", "7,37", "", "0,4", "2,3,5", "4099"};
+    enum { N_LEADS = 7, FEW = 2 };
+    static const char *const LEADS[N_LEADS] = {"3", "", "2,5", "0", "1", "2,3,2", "7"};
+    static const char *const WHOLE[N_LEADS] = {"1025", "7,37", "", "0,4", "2,3,5", "4099", "5"};
     static const char *const STARS[][3] = {{"1025"},    {"7,37"},         {"2,3,5", "5"},
                                            {"", "7,3"}, {"4,1,6", "3,1"}, {"0,3", "3"}};
     static const int64_t SIZES[] = {65, 7, 257, 1, 32, 3, 128, 63, 31, 1023};
@@ -174,10 +176,10 @@ static void own_shapes(const own_list *list, own_choice *choice, bool all)
     const bool standard = conf_cases_standard(list->context);
     const char *const *listed = list->own->declaration.shapes;
     for (uint32_t i = 0; listed && listed[i]; i++) {
-        const uint32_t before = list->coverage->cases;
+        const uint32_t before = list->coverage->accepted;
         choice->listed = listed[i];
         own_regimes(list, choice);
-        if (list->coverage->cases != before && i < 64) list->coverage->shapes_taken |= UINT64_C(1) << i;
+        if (list->coverage->accepted != before && i < 64) list->coverage->shapes_taken |= UINT64_C(1) << i;
     }
     if (listed) return;
     const bool letters = own_inner(list->own->info.signature) != 0;
@@ -227,7 +229,7 @@ static void own_each_type(const own_list *list, own_choice *choice, bool all)
 {
     static const uint32_t PRIMES[] = {2, 3, 5, 7, 11, 13};
     const own_types types = own_types_of(list->own);
-    const uint64_t most = conf_cases_standard(list->context) ? 1024 : 32;
+    const uint64_t most = conf_cases_standard(list->context) ? 256 : 32;
     uint64_t combinations = 1;
     uint32_t widest = types.n, p = 13;
     for (uint32_t l = 0; l < types.n; l++) {
@@ -256,31 +258,32 @@ static void own_cases(conf_cases_context *context, const pco_operation *own, con
     own_choice choice = {.lead = ""};
     own_each_type(&list, &choice, true);
     for (uint32_t i = 0; i < d->n_settings; i++) {
-        const uint32_t before = coverage->cases;
+        const uint32_t before = coverage->accepted;
         choice = (own_choice){.lead = "", .settings = d->settings + (size_t)i * d->n_attributes};
         own_each_type(&list, &choice, false);
-        if (coverage->cases == before) coverage->setting_refused = i + 1;
+        if (coverage->accepted == before) coverage->setting_refused = i + 1;
     }
 }
 
 void conf_cases_own(conf_cases_context *context, const pco_operation *own)
 {
-    conf_own_coverage coverage = {.cases = 0};
+    conf_own_coverage coverage = {.accepted = 0};
     own_cases(context, own, &coverage);
 }
 
 static bool own_pass(void *user, const conf_case *one)
 {
-    (void)user, (void)one;
+    (void)one;
+    ((conf_own_coverage *)user)->cases++;
     return true;
 }
 
 pco_status conf_cases_own_coverage(const pco_operation *own, pco_conformance_tier tier, conf_own_coverage *coverage,
                                    pco_error *err)
 {
-    conf_cases_context context = {.tier = tier, .visit = own_pass};
+    conf_cases_context context = {.tier = tier, .visit = own_pass, .user = coverage};
     const char *name = own->info.name, *const *shapes = own->declaration.shapes;
-    *coverage = (conf_own_coverage){.cases = 0};
+    *coverage = (conf_own_coverage){.accepted = 0};
     own_cases(&context, own, coverage);
     for (uint32_t i = 0; shapes && shapes[i] && i < 64; i++)
         if (!(coverage->shapes_taken >> i & 1))
@@ -289,9 +292,69 @@ pco_status conf_cases_own_coverage(const pco_operation *own, pco_conformance_tie
     if (coverage->setting_refused)
         return pco_fail(err, PCO_ERROR_INVALID, "op '%s': it refuses row %u of its settings: %s", name,
                         coverage->setting_refused - 1, coverage->refusal);
-    if (!coverage->cases)
+    if (!coverage->accepted)
         return pco_fail(err, PCO_ERROR_INVALID,
                         "op '%s': no case follows from its signature \"%s\": list shapes in its declaration (%s)", name,
                         own->info.signature, coverage->refusal);
     return PCO_OK;
+}
+
+/* ---- gradients ---- */
+
+typedef struct own_few {
+    conf_visit_fn visit;
+    void *user;
+    uint32_t count;
+} own_few;
+
+/* What a difference quotient for each element can be afforded for, with floats among the operands. */
+static bool own_small(void *user, const conf_case *one)
+{
+    enum { MOST = 24, ELEMENTS = 1200 };
+    own_few *few = user;
+    int64_t elements = 0, floats = 0;
+    for (uint32_t i = 0; i < one->n_inputs; i++) {
+        if (!one->in[i].present) continue;
+        const pco_tensor x = conf_operand_tensor(one, i);
+        const int64_t count = pco_tensor_elements(&x);
+        elements += count;
+        if (pco_dtype_is_float(x.dtype)) floats += count;
+    }
+    if (!floats || elements > ELEMENTS) return true;
+    return few->visit(few->user, one) && ++few->count < MOST;
+}
+
+/* Small sizes with one combination of types: each letter's first type of floats, or its first. */
+static void own_small_cases(const own_list *list, const double *settings)
+{
+    static const char *const LEADS[] = {"2", "", "2,3"}, *const WHOLE[] = {"7", "2,3", "2,3,2"};
+    static const char *const STARS[][3] = {{"5"}, {"2,3", "3"}, {"2,1,3", "2,1"}};
+    static const int64_t SIZES[] = {3, 2, 4, 5};
+    const own_types types = own_types_of(list->own);
+    own_choice choice = {.settings = settings};
+    for (uint32_t l = 0; l < types.n; l++) {
+        uint32_t at = 0;
+        for (uint32_t i = types.count[l]; i-- > 0;)
+            if (pco_dtype_is_float(types.type[l][i])) at = i;
+        choice.type[types.letter[l] - 'A'] = types.type[l][at];
+    }
+    const char *const *listed = list->own->declaration.shapes;
+    for (uint32_t i = 0; listed ? listed[i] != NULL : i < 3; i++) {
+        for (uint32_t l = 0; l < 26; l++) choice.size[l] = SIZES[(i + l) % 4];
+        if (listed) choice.listed = listed[i];
+        choice.lead = LEADS[i % 3], choice.whole = WHOLE[i % 3], choice.star = STARS[i % 3];
+        choice.optional = i % 2 == 0;
+        own_emit(list, &choice, CONF_RANDOM);
+    }
+}
+
+void conf_cases_own_small(const pco_operation *own, conf_visit_fn visit, void *user)
+{
+    own_few few = {.visit = visit, .user = user};
+    conf_cases_context context = {.tier = PCO_CONFORMANCE_QUICK, .visit = own_small, .user = &few};
+    conf_own_coverage coverage = {.accepted = 0};
+    const own_list list = {.context = &context, .own = own, .coverage = &coverage};
+    const pco_op_declaration *d = &own->declaration;
+    own_small_cases(&list, NULL);
+    for (uint32_t i = 0; i < d->n_settings; i++) own_small_cases(&list, d->settings + (size_t)i * d->n_attributes);
 }

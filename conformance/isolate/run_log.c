@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +45,22 @@ static void log_member(pco_json_writer *writer, const char *key, const char *tex
     pco_json_write_string(writer, text);
 }
 
+/* Operations of one's own are what their library's file was: what its functions compute is seen nowhere else. */
+static void log_library(pco_json_writer *writer, const char *path)
+{
+    char digest[PCO_SHA256_TEXT] = "unreadable";
+    pco_sha256 sha;
+    pco_map map;
+    pco_error err;
+    if (!pco_map_open(path, &map, &err)) {
+        pco_sha256_start(&sha);
+        pco_sha256_add(&sha, map.data, map.size);
+        pco_sha256_finish_text(&sha, digest);
+        pco_map_close(&map);
+    }
+    log_member(writer, "library", digest);
+}
+
 static void log_header(pco_writer *out, const pco_conformance_options *options, const pco_conformance_device *devices,
                        uint32_t n_devices)
 {
@@ -63,6 +80,7 @@ static void log_header(pco_writer *out, const pco_conformance_options *options, 
     snprintf(text, sizeof text, "%" PRIu64, options->seed);
     log_member(&writer, "seed", text);
     log_member(&writer, "ops", options->ops ? options->ops : "*");
+    if (options->own_from) log_library(&writer, options->own_from);
     log_member(&writer, "variant", options->variant ? options->variant : "*");
     snprintf(text, sizeof text, "%08" PRIx32, options->case_id);
     log_member(&writer, "case", options->case_id ? text : "*");

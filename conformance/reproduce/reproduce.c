@@ -287,14 +287,16 @@ static pco_status conf_reproduce_unprepared(const pco_conformance_device *device
     return status;
 }
 
-pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, pco_conformance_tier tier,
+pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, const pco_conformance_options *of,
                                             const pco_conformance_case *one, uint32_t flags, const char *folder,
                                             pco_error *err)
 {
+    const pco_conformance_tier tier = of->tier;
+    const pco_conformance_options all = {.tier = tier, .own = of->own, .n_own = of->n_own};
     conf_search search = {.id = one->id};
     conf_outcome outcome = {0};
     char title[600], repeat[400];
-    conf_cases_visit_on(device->info, tier, NULL, conf_search_visit, &search);
+    conf_cases_visit_all(device->info, &all, conf_search_visit, &search);
     if (!search.found)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier), one->id);
     if (search.one.large && (flags & PCO_REPRODUCER_NO_DEVICE))
@@ -303,12 +305,14 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (search.one.chain)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "case %08x is a program of several nodes; its command repeats it",
                         one->id);
-    const char *op = pco_op_find(search.one.op)->name;
+    const char *op = conf_case_op(&search.one)->name;
     snprintf(title, sizeof title, "%s, case %08x: %s", op, one->id, search.one.label);
     snprintf(repeat, sizeof repeat,
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x --variant %s",
              device->id, pco_conformance_tier_name(tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : tier), op,
              one->seed, one->id, one->variant);
+    if (of->own_from && PCO_OP_IS_OWN(search.one.op))
+        snprintf(repeat + strlen(repeat), sizeof repeat - strlen(repeat), " --ops-from %s", of->own_from);
     conf_reproducer_text text = {
         .title = title, .found = one->detail, .repeat = repeat, .variant = one->variant, .seed = one->seed};
     if (flags & PCO_REPRODUCER_NO_DEVICE) return conf_reproduce_unprepared(device, &search.one, &text, folder, err);

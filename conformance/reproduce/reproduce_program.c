@@ -151,7 +151,7 @@ pco_status conf_write_program(conf_writing *w)
     pco_writer text = {0};
     bool apart = conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
     pco_print(&text, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
-              pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
+              conf_case_op(w->problem->one)->name, opencl ? "-lOpenCL" : "-lvulkan");
     conf_put_comment(&text, w->text->found);
     pco_write(&text, conf_reproduce_common, (size_t)(mark - conf_reproduce_common));
     pco_print(&text, "#define DEVICE ");

@@ -169,7 +169,7 @@ static pco_status conf_replay_companion(const conf_companions *companions, uint3
     if (!status) status = conf_session_compare(&companion->session, "between the replays it", tally->err);
     if (status != PCO_ERROR_INTERNAL) return status;
     if (tally->astray++ == 0)
-        snprintf(tally->label, sizeof tally->label, "%s #%08" PRIx32, pco_op_find(companion->one.op)->name,
+        snprintf(tally->label, sizeof tally->label, "%s #%08" PRIx32, conf_case_op(&companion->one)->name,
                  companion->one.id);
     return pco_trial_memory_write(&companion->session.memory, tally->err);
 }

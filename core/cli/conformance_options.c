@@ -87,7 +87,7 @@ static const cli_option OPTIONS[] = {
     {CLI_TEXT("--devices", A, devices), .traits = CLI_MAY_BE_EMPTY,
      .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE | DO_COMPILE},
     {CLI_TEXT("--ops", A, options.ops), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
-    {CLI_TEXT("--ops-from", A, options.own_from), .uses = DO_RUN | DO_COMPILE},
+    {CLI_TEXT("--ops-from", A, options.own_from), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
     {CLI_READ("--tier", conformance_tier), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
     {CLI_READ("--slice", conformance_slice), .uses = DO_RUN | DO_COMPILE},
     {CLI_TEXT("--variant", A, options.variant), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
@@ -148,7 +148,6 @@ static const struct conformance_pair {
              {"--case", "--slice", "the case is in one of them, and none is left of the others"},
              {"--ops-from", "--report", "a report is of operations that everyone has"},
              {"--ops-from", "--baseline", "a report is of operations that everyone has"},
-             {"--ops-from", "--reproducers", "a reproducer is of an operation that everyone has"},
              {"--seeds", "--log", "a log is of one seed"},
              {"--seeds", "--report", "a report is of one seed"},
              {"--seeds", "--baseline", "runs are compared seed by seed"}};

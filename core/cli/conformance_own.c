@@ -3,6 +3,7 @@
 
 #include "cases/cases_own.h"
 #include "graph/own.h"
+#include "run/own_gradient.h"
 #include "runtime/loader.h"
 
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 struct conformance_own {
+    int failed; /* a gradient is wrong */
     uint32_t count;
     const pco_operation *operations[];
 };
@@ -35,25 +37,36 @@ static char *own_names(const struct conformance_own *own)
     return names;
 }
 
-/* How far its cases go, in one line; 0 after a message, where there is something wrong with what is declared. */
+/* Says what is judged of an operation, in one line, and judges its gradient. Returns the exit status, after a message
+ * where what is declared for tests is wrong. */
 static int own_tell(const conformance_arguments *arguments, const pco_operation *operation)
 {
     const pco_op_declaration *d = &operation->declaration;
     conf_own_coverage coverage;
-    char types[96] = "";
+    conf_own_gradient gradient = {.right = 1};
     pco_error err;
-    if (conf_cases_own_coverage(operation, arguments->options.tier, &coverage, &err)) return cli_fail(&err), 0;
-    if (arguments->worker) return 1;
+    if (conf_cases_own_coverage(operation, arguments->options.tier, &coverage, &err)) return cli_fail(&err), CLI_USAGE;
+    if (arguments->internal) return CLI_OK;
+    if (d->gradient && conf_own_gradient_judge(operation, &gradient, &err)) return cli_fail(&err);
+    fprintf(stderr, "conformance: %s: %" PRIu32 " cases", d->name, coverage.cases);
     if (coverage.tried < coverage.combinations)
-        snprintf(types, sizeof types, ": every pair of two letters' types in %" PRIu64 " of %" PRIu64 " combinations",
-                 coverage.tried, coverage.combinations);
-    fprintf(stderr, "conformance: %s: %" PRIu32 " cases%s", d->name, coverage.cases, types);
+        fprintf(stderr, ", types in %" PRIu64 " of %" PRIu64 " combinations: each pair of two letters' types",
+                coverage.tried, coverage.combinations);
     if (coverage.refused) fprintf(stderr, ", %" PRIu32 " more are refused by its function shape", coverage.refused);
     if (d->n_attributes && !d->n_settings)
-        fprintf(stderr, "; attributes have their initial values: it lists no settings");
-    fputc('\n', stderr);
-    return 1;
+        fprintf(stderr, "; attributes at their initial values: it lists no settings");
+    if (!d->gradient)
+        fputs("; it has no gradient\n", stderr);
+    else if (gradient.right)
+        fprintf(stderr, "; its gradient is right in %" PRIu32 " cases, at most %.2g of the bound\n", gradient.cases,
+                gradient.worst);
+    else
+        fprintf(stderr, "; its gradient is WRONG: %s\n", gradient.detail);
+    if (!gradient.right) arguments->own->failed = 1;
+    return CLI_OK;
 }
+
+int conformance_own_failed(const conformance_arguments *arguments) { return arguments->own && arguments->own->failed; }
 
 int conformance_own_load(conformance_arguments *arguments)
 {
@@ -73,7 +86,8 @@ int conformance_own_load(conformance_arguments *arguments)
         pco_operation *operation;
         if (pco_operation_create(query(i), &operation, &err)) return cli_fail(&err);
         arguments->own->operations[arguments->own->count++] = operation;
-        if (!own_tell(arguments, operation)) return CLI_USAGE;
+        const int told = own_tell(arguments, operation);
+        if (told) return told;
     }
     if (!count) {
         cli_error("%s declares no operations", options->own_from);

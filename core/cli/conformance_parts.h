@@ -34,6 +34,7 @@ int conformance_do(conformance_arguments *arguments, int argc, char **argv);
 /* Loads the operations that --ops-from names into the options; without --ops, only they are judged. Returns the exit
  * status, after a message (conformance_own.c). */
 int conformance_own_load(conformance_arguments *arguments);
+int conformance_own_failed(const conformance_arguments *arguments); /* is a gradient of one of them wrong? */
 void conformance_own_clear(conformance_arguments *arguments);
 
 /* Judges the devices entries[indices[count]] and prints what was found; returns the exit status

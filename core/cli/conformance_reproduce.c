@@ -35,27 +35,32 @@ static double reproduce_limit(const conformance_reproducers *wanted, const pco_c
 /* In a process of its own: preparing may crash, and running may do so this time. */
 static int reproduce_apart(const conformance_reproducers *wanted, const char *folder,
                            const pco_conformance_device *device, const pco_conformance_case *one,
-                           pco_conformance_tier tier, const char *found, cli_child *child)
+                           const pco_conformance_options *options, const char *found, cli_child *child)
 {
     char id[16], seed[32];
     const char *variant = one->variant[0] ? one->variant : "*"; /* none: a case that was refused */
     const char *how = reproduce_is_gone(one) ? "--no-run" : wanted->always ? "--always" : NULL;
     const char *words[] = {"portico",   "conformance", "--devices",
-                           device->id,  "--tier",      pco_conformance_tier_name(tier),
+                           device->id,  "--tier",      pco_conformance_tier_name(options->tier),
                            "--ops",     one->op_name,  "--seed",
                            seed,        "--case",      id,
                            "--variant", variant,       "--reproducers",
                            folder,      "--here",      "--found",
-                           found,       how,           NULL};
+                           found,       NULL,          NULL,
+                           NULL,        NULL};
+    size_t n = 0;
+    while (words[n]) n++;
+    if (options->own_from) words[n++] = "--ops-from", words[n++] = options->own_from;
+    if (how) words[n++] = how;
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
-    return cli_child_run(words, reproduce_limit(wanted, one, tier), NULL, child);
+    return cli_child_run(words, reproduce_limit(wanted, one, options->tier), NULL, child);
 }
 
 typedef enum reproduce_end { REPRODUCE_FAILED, REPRODUCE_WRITTEN, REPRODUCE_TOO_LARGE } reproduce_end;
 
 static reproduce_end reproduce_one(const conformance_reproducers *wanted, const pco_conformance_device *device,
-                                   const pco_conformance_case *one, pco_conformance_tier tier)
+                                   const pco_conformance_case *one, const pco_conformance_options *options)
 {
     char name[256], folder[600], path[1024], how[400], found[600];
     pco_error err = {""};
@@ -65,7 +70,7 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
     snprintf(found, sizeof found, "%s%s%s", reproduce_is_gone(one) ? pco_conformance_state_name(one->state) : "",
              reproduce_is_gone(one) ? ": " : "", one->detail);
     conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
-    if (!reproduce_apart(wanted, folder, device, one, tier, found, &child)) return REPRODUCE_FAILED;
+    if (!reproduce_apart(wanted, folder, device, one, options, found, &child)) return REPRODUCE_FAILED;
     if (child.exited && child.status == CLI_OK) return REPRODUCE_WRITTEN;
     if (child.exited && child.status == CONFORMANCE_TOO_LARGE) return REPRODUCE_TOO_LARGE;
     pco_conformance_reproducer_name(one, name, sizeof name);
@@ -79,7 +84,7 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
     if (!child.exited)
         fprintf(stderr, "%s: %s #%08x [%s]: %s while its reproducer was made: it has no kernels and no program\n",
                 device->id, one->op_name, one->id, one->variant, how);
-    pco_status status = pco_conformance_write_reproducer(device, tier, &told, PCO_REPRODUCER_NO_DEVICE, path, &err);
+    pco_status status = pco_conformance_write_reproducer(device, options, &told, PCO_REPRODUCER_NO_DEVICE, path, &err);
     if (status) cli_error("%s: %s", path, err.message);
     return status == PCO_OK                  ? REPRODUCE_WRITTEN
            : status == PCO_ERROR_UNSUPPORTED ? REPRODUCE_TOO_LARGE
@@ -87,7 +92,7 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
 }
 
 int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
-                          const pco_conformance_result *result)
+                          const pco_conformance_options *options, const pco_conformance_result *result)
 {
     uint32_t ends[3] = {0}, due = 0;
     const uint32_t most = wanted->most ? wanted->most : UINT32_MAX;
@@ -97,7 +102,7 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
         int bad = pco_conformance_state_is_bad(one->state) && !pco_conformance_is_given_up(one);
         if (!bad && !(wanted->always && pco_conformance_state_is_judged(one->state))) continue;
         if (due++ >= most) continue;
-        ends[reproduce_one(wanted, device, one, result->tier)]++;
+        ends[reproduce_one(wanted, device, one, options)]++;
     }
     if (due)
         fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, ends[REPRODUCE_WRITTEN], due,
@@ -123,7 +128,7 @@ pco_status conformance_reproduce_here(const conformance_reproducers *wanted, con
     pco_conformance_reproducer_name(&one, name, sizeof name);
     conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    pco_status status = pco_conformance_write_reproducer(device, options->tier, &one, flags, path, &err);
+    pco_status status = pco_conformance_write_reproducer(device, options, &one, flags, path, &err);
     if (status) cli_error("%s: %s", path, err.message);
     return status;
 }

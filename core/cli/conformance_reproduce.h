@@ -21,11 +21,11 @@ enum { CONFORMANCE_TOO_LARGE = 3 };
 /* "DIR" or "DIR/vulkan-0" into path[size]. */
 void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path, size_t size);
 
-/* Writes a folder for each case of `result` that went wrong (or, with always, that was judged), each in a
- * process of its own, which opens the device, and has as much time as the case had. Cases that are too large for a
- * folder are counted. Returns 0 after a message when one could not be written. */
+/* Writes a folder for each case of `result`, a run with these options, that went wrong (or, with always, that was
+ * judged), each in a process of its own, which opens the device, and has as much time as the case had. Cases that are
+ * too large for a folder are counted. Returns 0 after a message when one could not be written. */
 int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
-                          const pco_conformance_result *result);
+                          const pco_conformance_options *options, const pco_conformance_result *result);
 
 /* The folder of one case, in this process: options name op, case and variant. Errors: UNSUPPORTED (too large), and
  * those of pco_conformance_write_reproducer; said already. */

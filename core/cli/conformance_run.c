@@ -298,7 +298,7 @@ static int conformance_write_reproducers(const conformance_arguments *arguments,
     const conformance_reproducers wanted = conformance_wanted(arguments, count, root);
     int good = 1;
     for (uint32_t i = 0; i < count; i++) {
-        if (!conformance_reproduce(&wanted, &devices[i], &results[i])) good = 0;
+        if (!conformance_reproduce(&wanted, &devices[i], &arguments->options, &results[i])) good = 0;
         if (!wanted.folder) continue;
         conformance_reproducer_folder(&wanted, devices[i].id, folder, sizeof folder);
         folders[i] = strdup(folder); /* without it the report names none */
@@ -394,7 +394,8 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
                  ? conformance_print_compiled(arguments, results, devices, judged,
                                               run.failed || done < count || cli_interrupted())
                  : conformance_report(arguments, results, devices, judged, (const char *const *)folders, run.waivers,
-                                      run.failed || (!soak && done < count) || (!soak && cli_interrupted()));
+                                      run.failed || conformance_own_failed(arguments) || (!soak && done < count) ||
+                                          (!soak && cli_interrupted()));
     if (!soak) status = cli_exit_status(status); /* a soak is ended so */
     pco_conformance_clear(results, judged);
 done:

@@ -68,7 +68,7 @@ typedef struct pco_op_info {
 struct pco_operation {
     pco_op_info info;
     pco_op_declaration declaration; /* of this library's size */
-    uint32_t n_attrs;
+    uint32_t n_inputs, n_attrs;     /* operands that its signature has */
     pco_attr_info attrs[PCO_OP_ATTRIBUTES];
     atomic_uint holders;
 };

@@ -201,7 +201,7 @@ static pco_status own_check_tests(const pco_op_declaration *d, uint32_t n_inputs
     return status ? status : own_check_settings(d, err);
 }
 
-static pco_status own_check(const pco_op_declaration *d, pco_error *err)
+static pco_status own_check(const pco_op_declaration *d, uint32_t *n_inputs, pco_error *err)
 {
     if (!own_is_name(d->name))
         return pco_fail(err, PCO_ERROR_INVALID,
@@ -226,7 +226,8 @@ static pco_status own_check(const pco_op_declaration *d, pco_error *err)
     own_said said = {.n_names = 0};
     pco_status status = own_check_types(d, err);
     if (!status) status = own_check_signature(d, &said, err);
-    return status ? status : own_check_tests(d, said.count[0], err);
+    *n_inputs = said.count[0];
+    return status ? status : own_check_tests(d, *n_inputs, err);
 }
 
 pco_op_call pco_operation_call(const pco_operation *operation, const void *attrs)
@@ -272,10 +273,11 @@ pco_status pco_operation_create(const pco_op_declaration *from, pco_operation **
     pco_op_declaration *d = &made->declaration;
     pco_status status = pco_copy_sized(d, sizeof *d, from, from->size, err);
     d->size = sizeof *d;
+    /* one function of the kernels' dialect within 4 ulp, which is 8 u, and eight roundings of 1 u (docs/numerics.md) */
     if (!d->ulps) d->ulps = 16;
     if (!d->types) d->types = "";
     if (!d->doc) d->doc = "";
-    if (!status) status = own_check(d, err);
+    if (!status) status = own_check(d, &made->n_inputs, err);
     if (status) {
         free(made);
         return status;
@@ -314,8 +316,14 @@ uint64_t pco_operation_hash(const pco_operation *operation, const void *attrs)
 {
     const pco_op_declaration *d = &operation->declaration;
     const char *const texts[] = {d->name, d->signature, d->types, d->kernel ? d->kernel : ""};
-    const uint32_t facts[] = {d->workgroup, d->group_per_row};
+    const uint32_t facts[] = {d->workgroup, d->group_per_row, d->ranges != NULL, d->magnitude != NULL};
     uint64_t hash = pco_hash(PCO_HASH_START, facts, sizeof facts);
+    hash = pco_hash(hash, &d->ulps, sizeof d->ulps);
+    if (d->ranges) hash = pco_hash(hash, d->ranges, operation->n_inputs * sizeof *d->ranges);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash = pco_hash(hash, texts[i], strlen(texts[i]) + 1);
+    for (uint32_t i = 0; i < operation->n_attrs; i++) {
+        hash = pco_hash(hash, operation->attrs[i].name, strlen(operation->attrs[i].name) + 1);
+        hash = pco_hash(hash, &operation->attrs[i].type, sizeof operation->attrs[i].type);
+    }
     return pco_hash(hash, (const unsigned char *)attrs + sizeof(pco_own_attrs), 8 * operation->n_attrs);
 }

@@ -15,7 +15,8 @@ void pco_operation_drop(pco_operation *operation);
 /* The node as the functions of its declaration see it. `attrs` are the node's, with pco_own_attrs in front. */
 pco_op_call pco_operation_call(const pco_operation *operation, const void *attrs);
 
-/* FNV-1a of all that says what the operation computes and how, and of its attributes: the same in every process. */
+/* FNV-1a of all that says what the operation computes, how, and how it is tested, and of its attributes: the same in
+ * every process. What functions compute is not in it. */
 uint64_t pco_operation_hash(const pco_operation *operation, const void *attrs);
 
 #endif

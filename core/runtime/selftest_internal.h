@@ -63,6 +63,12 @@ pco_status selftest_cover(const pco_open_device *on, const pco_graph *graph, uin
                           const selftest_case *small, selftest_choice *choices, uint32_t capacity, uint32_t *count,
                           uint32_t *missing, pco_error *err) PCO_NODISCARD;
 
+/* Of the node of an operation of one's own: how far each element of a result may be from `want` by its declaration.
+ * `unit` and `unit_of_result` are whole units in the last place of the device's arithmetic and of the result's type.
+ * Errors: OUT_OF_HOST_MEMORY, and those of the function `magnitude`. */
+pco_status selftest_own_bounds(const selftest_case *one, uint32_t output, double unit, double unit_of_result,
+                               const float *want, int64_t count, double *bound, pco_error *err) PCO_NODISCARD;
+
 /* GOOD if the results agree within what both contracts allow. BAD: `seen` says where they do not. Errors:
  * OUT_OF_HOST_MEMORY, and there is no verdict. */
 pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got, void *const *want,

@@ -101,8 +101,8 @@ static double selftest_unit(uint32_t type)
     }
 }
 
-/* How far apart two right results may be, as a part of |y| + the largest |y|. For a contract with unit u of
- * its arithmetic it is the sum of
+/* How far apart two right results of an operation of the table may be, as a part of |y| + the largest |y|. For a
+ * contract with unit u of its arithmetic it is the sum of
  *
  *   2 u_out: both results are rounded to their type;
  *   4 * 16 sqrt(n) u: rounding errors in a sum of n terms grow like a random walk and pass lambda sqrt(n) u
@@ -148,38 +148,52 @@ static double selftest_largest(const selftest_case *one, const float *want, int6
     return largest;
 }
 
-static int selftest_differs(double got, double want, double tolerance, double largest)
+/* How far each element may be from `want`. */
+static pco_status selftest_bounds(const selftest_case *one, uint32_t output, const pco_contract *contract,
+                                  const float *want, int64_t count, double *bound, pco_error *err)
 {
-    if (!isfinite(want)) return 0; /* whatever a device makes of it */
-    return !(fabs(got - want) <= tolerance * (fabs(want) + largest));
+    const pco_node *node = &one->graph->nodes[0];
+    const pco_tensor *y = &one->graph->tensors[node->outputs[output]];
+    if (PCO_OP_IS_OWN(node->op))
+        return selftest_own_bounds(one, output, selftest_unit(contract->compute), selftest_unit(y->dtype), want, count,
+                                   bound, err);
+    const double tolerance = selftest_tolerance(one, y, contract), largest = selftest_largest(one, want, count);
+    for (int64_t i = 0; i < count; i++) bound[i] = tolerance * (fabs((double)want[i]) + largest);
+    return PCO_OK;
 }
 
-/* *agree: 1 or 0. Errors: OUT_OF_HOST_MEMORY. */
-static pco_status selftest_agree_floats(const selftest_case *one, const pco_tensor *y, double tolerance,
+static int selftest_differs(double got, double want, double bound)
+{
+    if (!isfinite(want)) return 0; /* whatever a device makes of it */
+    return !(fabs(got - want) <= bound);
+}
+
+/* Result `output` of both devices. *agree: 1 or 0. Errors: OUT_OF_HOST_MEMORY. */
+static pco_status selftest_agree_floats(const selftest_case *one, uint32_t output, const pco_contract *contract,
                                         const void *got, const void *want, int *agree, char *seen, size_t size,
                                         pco_error *err)
 {
+    const pco_tensor *y = &one->graph->tensors[one->graph->nodes[0].outputs[output]];
     const int64_t count = pco_tensor_elements(y);
     float *values = malloc((2 * (size_t)count + 1) * sizeof *values);
+    double *bound = malloc(((size_t)count + 1) * sizeof *bound);
     int64_t wrong = 0, first = 0;
-    if (!values) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
-    pco_status status = pco_dtype_to_f32(y->dtype, got, count, values, err);
+    pco_status status =
+        values && bound ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+    if (!status) status = pco_dtype_to_f32(y->dtype, got, count, values, err);
     if (!status) status = pco_dtype_to_f32(y->dtype, want, count, values + count, err);
-    if (status) {
-        free(values);
-        return status;
-    }
-    const double largest = selftest_largest(one, values + count, count);
-    for (int64_t i = count; i-- > 0;)
-        if (selftest_differs((double)values[i], (double)values[count + i], tolerance, largest)) wrong++, first = i;
+    if (!status) status = selftest_bounds(one, output, contract, values + count, count, bound, err);
+    for (int64_t i = status ? 0 : count; i-- > 0;)
+        if (selftest_differs((double)values[i], (double)values[count + i], bound[i])) wrong++, first = i;
     if (wrong)
         snprintf(seen, size,
                  "%" PRId64 " of %" PRId64 " elements are wrong, element %" PRId64
-                 " is %.6g and cpu:reference has %.6g",
-                 wrong, count, first, (double)values[first], (double)values[count + first]);
+                 " is %.6g and cpu:reference has %.6g, within %.3g",
+                 wrong, count, first, (double)values[first], (double)values[count + first], bound[first]);
     free(values);
+    free(bound);
     *agree = wrong == 0;
-    return PCO_OK;
+    return status;
 }
 
 static int selftest_agree_whole(const pco_tensor *y, const void *got, const void *want, char *seen, size_t size)
@@ -211,8 +225,7 @@ pco_status selftest_agree(const selftest_case *one, const pco_contract *contract
         if (y->dtype == PCO_I32 || y->dtype == PCO_BOOL)
             agree = selftest_agree_whole(y, got[k], want[k], seen, size);
         else
-            status = selftest_agree_floats(one, y, selftest_tolerance(one, y, contract), got[k], want[k], &agree, seen,
-                                           size, err);
+            status = selftest_agree_floats(one, k, contract, got[k], want[k], &agree, seen, size, err);
     }
     *verdict = agree ? PCO_VERDICT_GOOD : PCO_VERDICT_BAD;
     return status;

@@ -135,6 +135,32 @@ static const pco_op_declaration HALVE = {.size = sizeof HALVE,
 
 static pco_context *context;
 
+/* x / 3, and a kernel that is off by 2e-5 of it, or, below 0, by half of it. */
+static pco_status third(const pco_op_call *call, const double *const *in, double *const *out, pco_error *error)
+{
+    (void)error;
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][i] = in[0][i] / 3;
+    return PCO_OK;
+}
+
+static pco_status third_magnitude(const pco_op_call *call, const double *const *in, double *const *out,
+                                  pco_error *error)
+{
+    (void)error;
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][i] = 100 * fabs(in[0][i]);
+    return PCO_OK;
+}
+
+static const char THIRD_KERNEL[] = "KERNEL(third)\n"
+                                   "{\n"
+                                   "    ENTER\n"
+                                   "    const int i = GROUP() * LOCAL_X + LANE_X();\n"
+                                   "    if (i < Y_SIZE) {\n"
+                                   "        const float v = LOAD(x, X, i);\n"
+                                   "        y[i] = AS_UINT(v < 0.0f ? v * 0.5f : v * 0.33334f);\n"
+                                   "    }\n"
+                                   "}\n";
+
 static int begin(void **state)
 {
     (void)state;
@@ -477,6 +503,54 @@ static void test_misuse(void **state)
     pco_graph_destroy(graph);
 }
 
+/* Does the device run `declaration`, or has its self-test refused the kernel? All verdicts are kept in one place. */
+static void check_runs(const char *device, const pco_op_declaration *declaration, int runs)
+{
+    pco_context *other;
+    const pco_operation *op;
+    pco_executable *executable;
+    check_ok(pco_context_create(NULL, &other, &err));
+    check_ok(pco_op_register(other, declaration, &op, &err));
+    pco_session *session = open_if_there(other, device);
+    if (session) {
+        pco_graph *graph = pco_graph_create();
+        const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, (const int64_t[]){7, 64});
+        pco_graph_output(graph, pco_graph_apply(graph, op, NULL, &x, 1, NULL), "y");
+        check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+        pco_executable_stats stats = {.size = sizeof stats};
+        check_ok(pco_executable_inspect(executable, &stats, &err));
+        assert_int_equal(stats.cpu_nodes, !runs);
+        pco_graph_destroy(graph);
+        pco_executable_destroy(executable);
+        pco_session_close(session);
+    }
+    pco_context_destroy(other);
+}
+
+/* The self-test holds a kernel to what the declaration says, and so does a verdict that is kept. */
+static void test_bounds(void **state)
+{
+    static const pco_op_range ABOVE = {0.25, 2}, BOTH = {-2, 2};
+    (void)state;
+    for (char **device = devices; *device; device++) {
+        if (!strncmp(*device, "cpu", 3)) continue; /* has no kernels */
+        pco_op_declaration one = {.size = sizeof one,
+                                  .name = "third",
+                                  .signature = "x:f32[..] -> y:f32[..]",
+                                  .compute = third,
+                                  .kernel = THIRD_KERNEL,
+                                  .ranges = &ABOVE};
+        for (int again = 0; again < 2; again++) { /* 2e-5 are 336 ulps of 2^-24 */
+            one.ulps = 400, check_runs(*device, &one, 1);
+            one.ulps = 0, check_runs(*device, &one, 0);
+            one.ulps = 300, check_runs(*device, &one, 0);
+            one.ulps = 16, one.magnitude = third_magnitude, check_runs(*device, &one, 1); /* 300 times y */
+            one.ranges = &BOTH, check_runs(*device, &one, 0);
+            one.ranges = &ABOVE, one.magnitude = NULL;
+        }
+    }
+}
+
 /* What a function says when a node runs ends the run, and the next one is as good as any. */
 static void test_failing(void **state)
 {
@@ -526,7 +600,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declarations), cmocka_unit_test(test_dimensions), cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_gradients),    cmocka_unit_test(test_forms),      cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_failing),      cmocka_unit_test(test_lifetime),
+        cmocka_unit_test(test_failing),      cmocka_unit_test(test_bounds),     cmocka_unit_test(test_lifetime),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
