@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "models/adapter.h"
 #include "text/sampler.h"
 
 #include <inttypes.h>
@@ -105,6 +106,7 @@ static pco_status api_read_model(pco_model *model, const api_source *source, con
     if (!status)
         status = source->path ? pco_model_file_open(source->path, &model->file, err)
                               : pco_model_file_open_memory(source->data, source->bytes, &model->file, err);
+    if (!status && params->adapter) status = pco_adapter_open(model->file, params->adapter, err);
     if (!status) status = pco_model_context(model->file, params->context_length, &model->context_length, err);
     if (!status) status = api_lanes(params, model->file, &model->lanes, err);
     model->cache_type = params->cache_type;

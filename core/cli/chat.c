@@ -14,7 +14,7 @@
 
 typedef struct chat_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
-    const char *model, *prompt, *system, *template, *load, *device;
+    const char *model, *prompt, *system, *template, *load, *device, *adapter;
     int64_t context;
     int stats, cache_type; /* of cli_cache_types */
 } chat_arguments;
@@ -312,6 +312,7 @@ static const cli_option CHAT_OPTIONS[] = {
     {CLI_WHOLE("--context", chat_arguments, context, 2, 1 << 24)},
     {CLI_WORD("--cache-type", chat_arguments, cache_type, cli_cache_types)},
     CLI_SAMPLING(chat_arguments),
+    {CLI_TEXT("--adapter", chat_arguments, adapter)},
     {CLI_TEXT("--device", chat_arguments, device), .traits = CLI_MAY_BE_EMPTY},
     {CLI_FLAG("--stats", chat_arguments, stats)},
 };
@@ -329,6 +330,7 @@ static int chat_main(int argc, char **argv)
     if (arguments.template && !cli_read_text(arguments.template, &template, &size)) return CLI_FAILED;
     how.device = arguments.device;
     how.context_length = arguments.context;
+    how.adapter = arguments.adapter;
     how.cache_type = cli_cache_dtype(arguments.cache_type);
     cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
@@ -366,7 +368,7 @@ const cli_command cli_chat = {
             "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
             "  --top-k K           draw among the K likeliest (0, default: all)\n"
             "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
-            "  --seed S            another draw (default 0)\n" CLI_SAMPLERS_HELP
+            "  --seed S            another draw (default 0)\n" CLI_SAMPLERS_HELP CLI_ADAPTER_HELP
             "  --device D          as PORTICO_BACKEND, and before it\n"
             "  --stats             a line behind each answer: tokens, their rates, and how full the context is\n\n"
             "Commands: /system TEXT, /clear, /save FILE, /load FILE, /help, /quit. A line that ends with \\ goes\n"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 typedef struct convert_arguments {
-    const char *in, *out;
+    const char *in, *out, *adapter;
     int32_t type, output_type;
     int json;
 } convert_arguments;
@@ -46,6 +46,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     {CLI_OPERAND("a file or folder to write", convert_arguments, out)},
     {CLI_READ("--type", convert_read_all), .letter = "-t"},
     {CLI_READ("--output-type", convert_read_output)},
+    {CLI_TEXT("--adapter", convert_arguments, adapter)},
     {CLI_FLAG("--json", convert_arguments, json)},
 };
 
@@ -137,6 +138,7 @@ static int convert_run(int argc, char **argv)
     cli_progress_start(&progress, "converting", "MiB");
     const pco_convert_options options = {.type = arguments.type,
                                          .output_type = arguments.output_type,
+                                         .adapter = arguments.adapter,
                                          .threads = config.threads,
                                          .progress = convert_progress,
                                          .user = &progress};
@@ -166,6 +168,7 @@ const cli_command cli_convert = {
         "                      f32 there if nothing is said\n"
         "  --output-type T     for the output projection, or the embeddings where they are it (default: q6_k where\n"
         "                      --type has fewer bits, else as --type)\n"
+        "  --adapter DIR       a low-rank adapter (LoRA), merged into the matrices before they get their type\n"
         "  --json              what was written as one JSON object\n\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     CLI_OPTIONS(CONVERT_OPTIONS),

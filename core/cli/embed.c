@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 typedef struct embed_arguments {
-    const char *model, *prompt, *input, *output, *device;
+    const char *model, *prompt, *input, *output, *device, *adapter;
     int64_t context;
     int pooling, json, normalize, raw;
 } embed_arguments;
@@ -29,6 +29,7 @@ static const cli_option EMBED_OPTIONS[] = {
     {CLI_FLAG("--json", embed_arguments, json)},
     {CLI_TEXT("--output", embed_arguments, output)},
     {CLI_WHOLE("--context", embed_arguments, context, 1, 1 << 24)},
+    {CLI_TEXT("--adapter", embed_arguments, adapter)},
     {CLI_TEXT("--device", embed_arguments, device), .traits = CLI_MAY_BE_EMPTY},
 };
 
@@ -160,7 +161,8 @@ static int embed_run(int argc, char **argv)
     pco_context *context = cli_context(arguments.device, &status);
     if (context) {
         pco_status opened =
-            cli_open_any_model(context, arguments.model, CLI_OPEN(arguments.device, arguments.context), &model, &err);
+            cli_open_any_model(context, arguments.model,
+                               CLI_OPEN_ADAPTED(arguments.device, arguments.context, arguments.adapter), &model, &err);
         if (opened)
             status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
         else
@@ -189,8 +191,8 @@ const cli_command cli_embed = {
             "  --raw               as they are, whatever modules.json says\n"
             "  --json              one JSON object with the list \"embeddings\"\n"
             "  --output FILE       a NumPy file, f32 [texts,width]\n"
-            "  --context N         most tokens of a text (default: what the model says); longer texts are cut\n"
-            "  --device D          as PORTICO_BACKEND, and before it\n\n"
+            "  --context N         most tokens of a text (default: what the model says); longer texts are "
+            "cut\n" CLI_ADAPTER_HELP "  --device D          as PORTICO_BACKEND, and before it\n\n"
             "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     CLI_OPTIONS(EMBED_OPTIONS),
     .run = embed_run,

@@ -15,7 +15,7 @@
 #include <string.h>
 
 typedef struct eval_arguments {
-    const char *model, *data, *device;
+    const char *model, *data, *device, *adapter;
     int64_t columns[2], limit, seed, wrong, context;
     double held_out;
     int json;
@@ -262,7 +262,8 @@ static int eval_model(pco_context *context, const eval_arguments *a)
     pco_error err = {""};
     eval_result result = {0};
     const int dates = strcmp(a->data, "dates") == 0;
-    if (cli_open_model(context, a->model, CLI_OPEN(a->device, a->context), &model, &err)) return cli_fail(&err);
+    if (cli_open_model(context, a->model, CLI_OPEN_ADAPTED(a->device, a->context, a->adapter), &model, &err))
+        return cli_fail(&err);
     const int pairs = model->seq2seq != NULL;
     int status = CLI_FAILED;
     if (dates && !pairs)
@@ -297,6 +298,7 @@ static const cli_option EVAL_OPTIONS[] = {
     {CLI_WHOLE("--show-wrong", eval_arguments, wrong, 0, INT32_MAX)},
     {CLI_WHOLE("--seed", eval_arguments, seed, 0, INT32_MAX)},
     {CLI_FLAG("--json", eval_arguments, json)},
+    {CLI_TEXT("--adapter", eval_arguments, adapter)},
     {CLI_TEXT("--device", eval_arguments, device), .traits = CLI_MAY_BE_EMPTY},
 };
 
@@ -325,7 +327,7 @@ static int eval_run(int argc, char **argv)
 const cli_command cli_eval = {
     .name = "eval",
     .summary = "measures a model on a file: perplexity, exact match, BLEU",
-    .help = "usage: portico eval MODEL --data FILE [--device D] [--held-out P] [--limit N] [--json]\n"
+    .help = "usage: portico eval MODEL --data FILE [--adapter DIR] [--device D] [--held-out P] [--limit N] [--json]\n"
             "                    [--context N] [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
             "For an encoder-decoder FILE has a pair in each line, columns between tabs. Each source is answered, "
             "always\n"
@@ -344,6 +346,7 @@ const cli_command cli_eval = {
             "  --show-wrong N       print the first N answers that are wrong, on stderr\n"
             "  --seed S             other test dates (default 0)\n"
             "  --json               one JSON object\n"
+            "  --adapter DIR        a low-rank adapter (LoRA) as PEFT and portico train write it\n"
             "  --device D           as PORTICO_BACKEND, and before it\n\n"
             "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
     CLI_OPTIONS(EVAL_OPTIONS),

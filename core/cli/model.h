@@ -19,8 +19,12 @@ pco_status cli_open_any_model(pco_context *context, const char *path, const pco_
                               pco_error *err) PCO_NODISCARD;
 
 /* For a pco_model_params as above. */
-#define CLI_OPEN(device_id, context_tokens) \
-    (&(pco_model_params){.device = (device_id), .context_length = (context_tokens)})
+#define CLI_OPEN(device_id, context_tokens) CLI_OPEN_ADAPTED(device_id, context_tokens, NULL)
+#define CLI_OPEN_ADAPTED(device_id, context_tokens, adapter_folder) \
+    (&(pco_model_params){.device = (device_id), .context_length = (context_tokens), .adapter = (adapter_folder)})
+
+/* Of the help of commands that have it. */
+#define CLI_ADAPTER_HELP "  --adapter DIR       a low-rank adapter (LoRA) as PEFT and portico train write it\n"
 
 /* Types of a cache, for --cache-type, and the pco_dtype of each. */
 extern const char *const cli_cache_types[];

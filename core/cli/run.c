@@ -14,7 +14,7 @@
 typedef struct run_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
     cli_beams beams;
-    const char *model, *draft, *grammar, *prompt, *input, *device;
+    const char *model, *draft, *grammar, *prompt, *input, *device, *adapter;
     int piped;                 /* "-": the prompt is on stdin */
     int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t context, logprobs; /* below 0: none */
@@ -202,6 +202,7 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_FLAG("-", run_arguments, piped)},
     {CLI_WHOLE("--context", run_arguments, context, 1, 1 << 24)},
     CLI_SAMPLING(run_arguments),
+    {CLI_TEXT("--adapter", run_arguments, adapter)},
     {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
     {CLI_WORD("--cache-type", run_arguments, cache_type, cli_cache_types)},
     {CLI_WHOLE("--beams", run_arguments, beams.params.beams, 1, 64)},
@@ -274,6 +275,7 @@ static int run_run(int argc, char **argv)
     if (arguments.grammar && !cli_read_text(arguments.grammar, &grammar, &size)) return CLI_FAILED;
     arguments.generate.params.grammar = grammar;
     const pco_model_params how = {.device = arguments.device,
+                                  .adapter = arguments.adapter,
                                   .context_length = arguments.context,
                                   .cache_type = cli_cache_dtype(arguments.cache_type)};
     cli_watch_signals();
@@ -330,7 +332,8 @@ const cli_command cli_run = {
         "  --top-k K           draw among the K likeliest (0, default: all)\n"
         "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
         "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
-        "                      device\n" CLI_SAMPLERS_HELP "  --device D          as PORTICO_BACKEND, and before it\n"
+        "                      device\n" CLI_SAMPLERS_HELP CLI_ADAPTER_HELP
+        "  --device D          as PORTICO_BACKEND, and before it\n"
         "  --echo              print the prompt first (language models)\n"
         "  --json              one JSON object a line for each answer, when it is whole: text, why it ended, tokens\n"
         "  --logprobs N        with --json: log-probabilities (natural, of the model itself: before temperature and\n"

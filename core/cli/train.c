@@ -94,8 +94,26 @@ static pco_status train_describe_ranks(const train_run *run, const pco_session *
     return status;
 }
 
+/* `elements`: of what is trained. */
+static void train_describe_model(const train_run *run, int64_t elements)
+{
+    const pco_model_file *base = pco_trainer_base(run->trainer);
+    const pco_adapter_params *lora = &run->config.lora.params;
+    if (base)
+        fprintf(stderr, "model       %s, vocabulary of %" PRId64 " tokens\n", base->path,
+                base->spec.vocab_size[PCO_DECODER]);
+    if (base && lora->rank)
+        fprintf(stderr, "trained     %" PRId64 " parameters of adapters of rank %" PRId64 "\n", elements, lora->rank);
+    else if (base)
+        fprintf(stderr, "trained     all %" PRId64 " parameters\n", elements);
+    else
+        fprintf(stderr, "model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
+                pco_data_vocabulary(pco_trainer_data(run->trainer), 1)->count);
+}
+
 static void train_describe(const train_run *run, const pco_session *session)
 {
+    static const char *const samples_of[] = {"windows", "pairs", "dates", "chats"};
     int64_t elements, left_out[2];
     const pco_data *data = pco_trainer_data(run->trainer);
     const int64_t samples = pco_data_samples(data, PCO_DATA_TRAIN, &left_out[0]),
@@ -103,16 +121,15 @@ static void train_describe(const train_run *run, const pco_session *session)
     const pco_train_config *config = &run->config;
     pco_trainer_parameters(run->trainer, &elements);
     fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session), pco_session_device(session)->name);
-    fprintf(stderr, "model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
-            pco_data_vocabulary(data, 1)->count);
+    train_describe_model(run, elements);
     if (config->data.kind == PCO_DATA_DATES)
         fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed, held_out);
     else
         fprintf(stderr, "data        %s: %" PRId64 " %s, %" PRId64 " held out\n", config->data.file, samples,
-                config->data.kind == PCO_DATA_TEXT ? "windows" : "pairs", held_out);
+                samples_of[config->data.kind], held_out);
     if (left_out[0] + left_out[1])
-        fprintf(stderr, "            %" PRId64 " pairs are longer than %" PRId64 " tokens and left out\n",
-                left_out[0] + left_out[1], config->data.context);
+        fprintf(stderr, "            %" PRId64 " %s are longer than %" PRId64 " tokens and left out\n",
+                left_out[0] + left_out[1], samples_of[config->data.kind], config->data.context);
     if (pco_trainer_unlocked(run->trainer)) cli_error("warning: %s", pco_trainer_unlocked(run->trainer));
     if (run->first) fprintf(stderr, "resumed     after step %" PRId64 "\n", run->first);
 }
@@ -275,6 +292,7 @@ static const cli_option TRAIN_OPTIONS[] = {
     {CLI_OPERAND("a config", train_arguments, config)},
     {CLI_WHOLE("--steps", train_arguments, steps, 0, INT32_MAX)},
     {CLI_TEXT("--device", train_arguments, device), .traits = CLI_MAY_BE_EMPTY},
+    {CLI_TEXT("--from", train_arguments, overrides.from)},
     {CLI_TEXT("--out", train_arguments, overrides.out)},
     {CLI_TEXT("--data", train_arguments, overrides.data_file)},
     {CLI_READ("--log", train_log_name)},
@@ -403,21 +421,24 @@ static int train_run_command(int argc, char **argv)
 
 const cli_command cli_train = {
     .name = "train",
-    .summary = "trains a model from nothing, on any device",
+    .summary = "trains a model, from nothing or further, on any device",
     .help =
         "usage: portico train CONFIG.json [--steps N] [--device D] [--out DIR] [--data FILE] [--log FILE]\n"
-        "                     [--resume [--changed-data]] [--seed S]\n\n"
+        "                     [--from MODEL] [--resume [--changed-data]] [--seed S]\n\n"
         "The config names the model, the data, the optimiser and the schedule (docs/training.md). DIR "
         "receives\n"
         "checkpoint.safetensors (weights, optimiser, step), config.json and model.safetensors: it is a model "
         "for\n"
-        "portico run, eval and inspect. A checkpoint is whole or not there; a run that ends at any moment "
+        "portico run, eval and inspect. With \"from\" in the config a model is trained further, which becomes\n"
+        "model.gguf; with \"lora\" DIR is an adapter for --adapter of run, chat, eval, embed and convert. A checkpoint "
+        "is whole or not there; a run that ends at any moment "
         "loses\n"
         "the steps since the last one. stdout carries the name of the folder, stderr everything else.\n\n"
         "  --steps N     stop after update N, counted from the start of the run; the schedule stays as it "
         "is\n"
         "                (default: what the config says)\n"
         "  --device D    as PORTICO_BACKEND, and before it; with slashes a list by rank\n"
+        "  --from MODEL  another model to go on with than the config's \"from\"\n"
         "  --out DIR     another folder than the config's \"out\"\n"
         "  --data FILE   another file than the config's\n"
         "  --log FILE    a record for each step: .csv or .jsonl\n"

@@ -64,6 +64,9 @@ void pco_gguf_close(pco_gguf *gguf);
 /* The tensors; closed with the file. */
 const pco_weights *pco_gguf_weights(const pco_gguf *gguf);
 
+/* The same, for whoever owns the file and adds tensors of his own. */
+pco_weights *pco_gguf_own_weights(pco_gguf *gguf);
+
 uint32_t pco_gguf_version(const pco_gguf *gguf);
 const char *pco_gguf_label(const pco_gguf *gguf);
 

@@ -22,6 +22,7 @@ size_t gguf_type_bytes(uint32_t type) { return type <= PCO_GGUF_F64 ? gguf_value
 const char *pco_gguf_type_name(uint32_t type) { return type <= PCO_GGUF_F64 ? gguf_value_types[type].name : "unknown"; }
 
 const pco_weights *pco_gguf_weights(const pco_gguf *gguf) { return gguf->weights; }
+pco_weights *pco_gguf_own_weights(pco_gguf *gguf) { return gguf->weights; }
 uint32_t pco_gguf_version(const pco_gguf *gguf) { return gguf->version; }
 const char *pco_gguf_label(const pco_gguf *gguf) { return gguf->weights->label; }
 uint64_t pco_gguf_entry_count(const pco_gguf *gguf) { return gguf->entry_count; }

@@ -150,7 +150,7 @@ static pco_status convert_gguf(const pco_gguf *gguf, const char *path, convert_j
     pco_model_spec spec;
     /* of a model that nobody here knows, it is not known either which tensors may have another type */
     pco_status status = job->options->type >= 0 ? pco_family_of_gguf(gguf, &family, &spec, err) : PCO_OK;
-    if (!status) status = convert_list(pco_gguf_weights(gguf), pco_gguf_label(gguf), &all, err);
+    if (!status) status = convert_list(job, pco_gguf_weights(gguf), pco_gguf_label(gguf), &all, err);
     for (uint64_t i = 0; i < pco_gguf_entry_count(gguf) && !status; i++)
         if (!convert_drops(pco_gguf_entry_at(gguf, i)->key)) pco_gguf_put_entry(&job->out, pco_gguf_entry_at(gguf, i));
     if (!status) status = convert_run(job, &all, path, result, err);
@@ -211,7 +211,7 @@ static pco_status convert_model(const pco_model_file *file, const char *path, co
     convert_trained_spec(&target.spec, file->family == &pco_family_transformer ? target.family : NULL);
     target.names = *target.family->spec;
     if (file->spec.experts) pco_gguf_name_experts(&target.names.names);
-    pco_status status = convert_list(file->weights, file->path, &all, err);
+    pco_status status = convert_list(job, file->weights, file->path, &all, err);
     if (!status) status = convert_rename(file, &target, &all, err);
     if (!status) status = convert_trained_items(file, &target, &all, err);
     if (!status) status = convert_add_factors(&file->spec, &all, err);
@@ -234,6 +234,12 @@ static pco_status convert_check(const pco_convert_options *options, pco_error *e
     return PCO_OK;
 }
 
+static pco_status convert_file(const pco_model_file *file, const char *out, convert_job *job,
+                               pco_convert_result *result, pco_error *err)
+{
+    return file->gguf ? convert_gguf(file->gguf, out, job, result, err) : convert_model(file, out, job, result, err);
+}
+
 pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_convert_options *options,
                                pco_convert_result *result, pco_error *err)
 {
@@ -241,13 +247,27 @@ pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_conver
     pco_model_file *file = NULL;
     convert_job job = {.options = options};
     *result = (pco_convert_result){0};
-    const int folder = pco_is_directory(in);
+    const int opened = options->adapter || pco_is_directory(in); /* a GGUF file need not be one that Portico runs */
     pco_status status = convert_check(options, err);
-    if (!status) status = folder ? pco_model_file_open(in, &file, err) : pco_gguf_open(in, 0, &gguf, err);
+    if (!status) status = opened ? pco_model_file_open(in, &file, err) : pco_gguf_open(in, 0, &gguf, err);
+    if (!status && options->adapter) status = pco_adapter_open(file, options->adapter, err);
+    if (!status && options->adapter) job.adapted = file->weights;
     if (!status)
-        status = folder ? convert_model(file, out, &job, result, err) : convert_gguf(gguf, out, &job, result, err);
+        status = opened ? convert_file(file, out, &job, result, err) : convert_gguf(gguf, out, &job, result, err);
     status = pco_gguf_write_close(&job.out, status, err);
     pco_gguf_close(gguf);
     pco_model_file_close(file);
     return status;
+}
+
+int pco_convert_writes(const pco_model_file *file) { return file->gguf || convert_family(file, 0); }
+
+pco_status pco_convert_trained(const pco_model_file *file, const pco_weights *trained, const char *out,
+                               const pco_convert_options *options, pco_convert_result *result, pco_error *err)
+{
+    convert_job job = {.options = options, .trained = trained};
+    *result = (pco_convert_result){0};
+    pco_status status = convert_check(options, err);
+    if (!status) status = convert_file(file, out, &job, result, err);
+    return pco_gguf_write_close(&job.out, status, err);
 }

@@ -10,6 +10,8 @@ typedef struct pco_convert_options {
     int32_t type;        /* a pco_dtype for all matrices; PCO_CONVERT_KEEP: each as it is */
     int32_t output_type; /* for the output projection, and for embeddings that are one; PCO_CONVERT_KEEP: Q6_K where
                             `type` has fewer bits, else as `type` */
+    const char *adapter; /* a folder with a low-rank adapter (models/adapter.h), which is added to the matrices before
+                            they get their type; NULL: none. The model is then one that Portico runs */
     uint32_t threads;    /* 0: one */
     /* From time to time, in bytes of the input; other than 0 ends it with CANCELLED. May be NULL. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
@@ -44,5 +46,13 @@ pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_conver
  * come out, and the same ids. Errors: as above. */
 pco_status pco_convert_to_folder(const char *in, const char *out, const pco_convert_options *options,
                                  pco_convert_result *result, pco_error *err) PCO_NODISCARD;
+
+/* Writes the GGUF file `out` from an open model, with the tensors of `trained` (by the names of its graph, of the same
+ * shapes) instead of those that it has. Errors: as above. */
+pco_status pco_convert_trained(const pco_model_file *file, const pco_weights *trained, const char *out,
+                               const pco_convert_options *options, pco_convert_result *result,
+                               pco_error *err) PCO_NODISCARD;
+/* Is it of a kind that GGUF has? */
+int pco_convert_writes(const pco_model_file *file);
 
 #endif

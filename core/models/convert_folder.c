@@ -356,7 +356,7 @@ static pco_status folder_convert(folder_job *f, const char *out, pco_error *err)
     convert_trained_spec(&f->target.spec, file->family == &pco_family_transformer ? f->target.family : NULL);
     folder_find_biases(file, &f->target.spec);
     pco_status status = folder_read_config(f, err);
-    if (!status) status = convert_list(file->weights, file->path, &f->items, err);
+    if (!status) status = convert_list(&f->job, file->weights, file->path, &f->items, err);
     if (!status) status = convert_rename(file, &f->target, &f->items, err);
     if (!status) status = convert_trained_items(file, &f->target, &f->items, err);
     if (!status) status = folder_begin(f, out, err);
@@ -377,7 +377,9 @@ pco_status pco_convert_to_folder(const char *in, const char *out, const pco_conv
     pco_status status = pco_model_file_open(in, &file, err);
     if (status) return status;
     folder_job f = {.job = {.options = options}, .file = file, .result = result};
-    status = folder_convert(&f, out, err);
+    if (options->adapter) status = pco_adapter_open(file, options->adapter, err);
+    if (!status && options->adapter) f.job.adapted = file->weights;
+    if (!status) status = folder_convert(&f, out, err);
     status = folder_end(&f, out, status, err);
     convert_release(&f.items);
     cJSON_Delete(f.config);

@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "formats/gguf_write.h"
+#include "models/adapter.h"
 #include "models/convert.h"
 
 /* In which order rows of the file that is read become those of the one that is made. */
@@ -51,6 +52,8 @@ typedef struct convert_job {
     pco_gguf_writer out;     /* for a GGUF file */
     pco_file_stream *stream; /* for a safetensors file, instead */
     const pco_convert_options *options;
+    const pco_weights *adapted; /* among which matrices have adapters, which are added; NULL: none do */
+    const pco_weights *trained; /* what comes instead of tensors of these names; NULL: nothing */
     pco_threads *threads;
     uint64_t done, total;
 } convert_job;
@@ -63,8 +66,10 @@ convert_item *convert_add(convert_items *all, const pco_weight *weight, const ch
 convert_item *convert_add_made(convert_items *all, const char *name, uint32_t rank, const int64_t *shape, float **data);
 /* A matrix gets the other order; a bias stays. */
 void convert_transpose(convert_item *item);
-/* All tensors, by their names. Errors: UNSUPPORTED for a type that cannot be converted. */
-pco_status convert_list(const pco_weights *weights, const char *label, convert_items *all, pco_error *err);
+/* All tensors but those of adapters, by their names, or the job's instead. Errors: UNSUPPORTED for a type that cannot
+ * be converted; FORMAT for an adapter that does not fit. */
+pco_status convert_list(const convert_job *job, const pco_weights *weights, const char *label, convert_items *all,
+                        pco_error *err);
 void convert_release(convert_items *all);
 pco_status convert_no_memory(pco_error *err);
 

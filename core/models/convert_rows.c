@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -58,10 +59,37 @@ void convert_transpose(convert_item *item)
     item->transposed = 1;
 }
 
-pco_status convert_list(const pco_weights *weights, const char *label, convert_items *all, pco_error *err)
+/* The matrices of the adapter of a weight; NULL where it has none. */
+typedef struct convert_adapter {
+    const pco_weight *a, *b;
+} convert_adapter;
+
+static convert_adapter convert_adapter_of(const convert_job *job, const pco_weight *weight)
+{
+    convert_adapter found = {NULL, NULL};
+    char name[PCO_SPEC_NAME + 32];
+    if (!job->adapted || !weight || !pco_text_ends(weight->name, ".weight")) return found;
+    const int stem = (int)(strlen(weight->name) - strlen(".weight"));
+    snprintf(name, sizeof name, "%.*s" PCO_NN_LORA_A, stem, weight->name);
+    found.a = pco_weights_find(job->adapted, name);
+    snprintf(name, sizeof name, "%.*s" PCO_NN_LORA_B, stem, weight->name);
+    found.b = pco_weights_find(job->adapted, name);
+    return found;
+}
+
+pco_status convert_list(const convert_job *job, const pco_weights *weights, const char *label, convert_items *all,
+                        pco_error *err)
 {
     for (uint32_t i = 0; i < weights->count; i++) {
-        const pco_weight *weight = &weights->items[i];
+        const pco_weight *weight = &weights->items[i],
+                         *other = job->trained ? pco_weights_find(job->trained, weight->name) : NULL;
+        if (other) weight = other;
+        if (pco_adapter_is(weight->name)) continue;
+        const convert_adapter adapter = convert_adapter_of(job, weight);
+        if (adapter.a &&
+            (weight->rank != 2 || adapter.a->shape[1] != weight->shape[1] || adapter.b->shape[0] != weight->shape[0]))
+            return pco_fail(err, PCO_ERROR_FORMAT, "the adapter's '%s' does not have the shape of '%s'",
+                            adapter.b->name, weight->name);
         if (weight->dtype < 0 || !pco_ggml_type_of((uint32_t)weight->dtype))
             return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be converted",
                             label, weight->name, weight->type_name);
@@ -126,8 +154,9 @@ int convert_fits(const pco_weight *weight, uint32_t dtype, int exact)
 typedef struct convert_rows {
     const convert_item *item;
     int64_t first, columns, all;
-    size_t bytes_in, bytes_out; /* of a row */
-    float *numbers;             /* of all of them */
+    convert_adapter adapters[3]; /* of the weight and those behind it */
+    size_t bytes_in, bytes_out;  /* of a row */
+    float *numbers;              /* of all of them */
     unsigned char *out;
     pco_status *status; /* one for each row */
     pco_error *errors;
@@ -150,8 +179,24 @@ static int64_t convert_source_row(const convert_item *item, int64_t all, int64_t
     return order->kind == CONVERT_PAIRS ? row - in + in % 2 * half + in / 2 : row - in + in % half * 2 + in / half;
 }
 
-/* The bytes of that row. */
-static const unsigned char *convert_row(const convert_rows *rows, int64_t row)
+/* Adds row `row` of b a to numbers[columns], in double. */
+static void convert_add_adapter(const convert_adapter *adapter, int64_t row, int64_t columns, float *numbers)
+{
+    enum { AT_ONCE = 64 };
+    const int64_t rank = adapter->a->shape[0];
+    const float *a = adapter->a->data, *b = (const float *)adapter->b->data + row * rank;
+    for (int64_t first = 0; first < columns; first += AT_ONCE) {
+        const int64_t count = columns - first < AT_ONCE ? columns - first : AT_ONCE;
+        double sum[AT_ONCE];
+        for (int64_t j = 0; j < count; j++) sum[j] = (double)numbers[first + j];
+        for (int64_t k = 0; k < rank; k++)
+            for (int64_t j = 0; j < count; j++) sum[j] += (double)b[k] * (double)a[k * columns + first + j];
+        for (int64_t j = 0; j < count; j++) numbers[first + j] = (float)sum[j];
+    }
+}
+
+/* The bytes of that row, and which row it is of which of the item's weights. */
+static const unsigned char *convert_row(const convert_rows *rows, int64_t row, int *part, int64_t *in)
 {
     const convert_item *item = rows->item;
     const pco_weight *weight = item->weight;
@@ -159,7 +204,9 @@ static const unsigned char *convert_row(const convert_rows *rows, int64_t row)
     for (int i = 0; i < 2 && item->more[i] && (uint64_t)row * rows->bytes_in >= weight->bytes; i++) {
         row -= (int64_t)(weight->bytes / rows->bytes_in);
         weight = item->more[i];
+        *part = i + 1;
     }
+    *in = row;
     return (const unsigned char *)weight->data + (size_t)row * rows->bytes_in;
 }
 
@@ -167,15 +214,19 @@ static pco_status convert_one_row(const convert_rows *rows, int64_t i, pco_error
 {
     const convert_item *item = rows->item;
     const uint32_t dtype = (uint32_t)item->weight->dtype;
-    const unsigned char *from = convert_row(rows, rows->first + i);
+    int part = 0;
+    int64_t row;
+    const unsigned char *from = convert_row(rows, rows->first + i, &part, &row);
+    const convert_adapter *adapter = &rows->adapters[part];
     unsigned char *to = rows->out + (size_t)i * rows->bytes_out;
     float *numbers = rows->numbers + i * rows->columns;
     int64_t at;
-    if (dtype == item->dtype && item->scale == 0) {
+    if (dtype == item->dtype && item->scale == 0 && !adapter->a) {
         memcpy(to, from, rows->bytes_in);
         return PCO_OK;
     }
     pco_status status = pco_dtype_to_f32(dtype, from, rows->columns, numbers, err);
+    if (!status && adapter->a) convert_add_adapter(adapter, row, rows->columns, numbers);
     for (int64_t c = 0; c < rows->columns && item->scale != 0; c++)
         numbers[c] = (float)(item->scale * (double)numbers[c] + item->offset);
     if (!status && convert_overflows(item->dtype, numbers, rows->columns, &at))
@@ -219,6 +270,8 @@ static pco_status convert_send_matrix(convert_job *job, const convert_item *item
     if (status || !count) return status;
     if (item->rank == 1 && (item->order.kind || item->more[0] || item->first)) rows.columns = 1; /* a bias */
     rows.all = count / rows.columns;
+    for (int i = 0; i < 3 && item->rank == 2 && !item->transposed; i++)
+        rows.adapters[i] = convert_adapter_of(job, i ? item->more[i - 1] : item->weight);
     int64_t most = CONVERT_CHUNK / rows.columns;
     most = most < 1 ? 1 : most > rows.all ? rows.all : most;
     rows.bytes_in = (size_t)rows.columns / block * pco_dtype_block_bytes((uint32_t)item->weight->dtype);
@@ -248,7 +301,10 @@ static pco_status convert_send_transposed(convert_job *job, const convert_item *
     pco_status status = numbers && turned ? PCO_OK : convert_no_memory(err);
     for (int p = 0; p < 3 && parts[p] && !status; p++) {
         const int64_t count = parts[p]->shape[0] * columns;
+        const convert_adapter adapter = convert_adapter_of(job, parts[p]);
         status = pco_dtype_to_f32((uint32_t)parts[p]->dtype, parts[p]->data, count, numbers + at, err);
+        for (int64_t row = 0; row < parts[p]->shape[0] && adapter.a && !status; row++)
+            convert_add_adapter(&adapter, row, columns, numbers + at + row * columns);
         at += count;
     }
     for (int64_t i = 0; i < rows && !status; i++)

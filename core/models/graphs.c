@@ -318,7 +318,7 @@ uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
     if (spec->logits_bias) bias = pco_nn_weight(nn, spec->logits_bias, 1, shape);
     const int half = nn->training && nn->training->dtype != PCO_F32;
     const pco_matmul_attrs attrs = {.transpose_b = 1, .dtype = half ? PCO_F32 : -1};
-    x = pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, pco_nn_activations(nn, weight), bias}, 3, NULL);
+    x = pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, pco_nn_matrix(nn, weight), bias}, 3, NULL);
     if (spec->logits_softcap <= 0) return x;
     x = pco_unary(nn->graph, PCO_OP_TANH, pco_binary_scalar(nn->graph, PCO_OP_DIV, x, spec->logits_softcap));
     return pco_binary_scalar(nn->graph, PCO_OP_MUL, x, spec->logits_softcap);

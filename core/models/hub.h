@@ -174,6 +174,9 @@ pco_status pco_hub_stack_experts(const pco_hub *hub, int64_t experts, pco_weight
 /* Is it a norm of the layers or behind them, or the bias of one? A projection whose matrix folders have as [in,out]? */
 int pco_hub_is_norm(const pco_hub *hub, const char *name);
 int pco_hub_is_transposed(const pco_hub *hub, const char *name);
+/* Of heads of `head` rows, of which the first pair_rows are turned in pairs: where GGUF has row `row`, with pairs side
+ * by side, a folder has this one, with pairs half of them apart. */
+int64_t pco_hub_paired_row(int64_t row, int64_t head, int64_t pair_rows);
 
 /* Is it one of those that the model does without? */
 int pco_hub_unused(const pco_hub *hub, const char *name);

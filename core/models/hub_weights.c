@@ -172,6 +172,12 @@ static pco_status hub_transpose(pco_weights *weights, pco_weight *weight, pco_er
     return PCO_OK;
 }
 
+int64_t pco_hub_paired_row(int64_t row, int64_t head, int64_t pair_rows)
+{
+    const int64_t in = row % head;
+    return in >= pair_rows ? row : row - in + in % 2 * (pair_rows / 2) + in / 2;
+}
+
 /* Rows of [kv_heads][heads / kv_heads queries, key, value][head_dim] to all queries, all keys, all values. */
 static pco_status hub_ungroup(const pco_model_spec *spec, pco_weights *weights, pco_weight *weight, pco_error *err)
 {

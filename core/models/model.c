@@ -188,6 +188,15 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
     char *others = pco_model_find_weights(path);
     free(others);
     if (!others && access(binary, F_OK) == 0) return model_open_ct2(path, binary, file, err);
+    snprintf(binary, sizeof binary, "%.1100s/model.gguf", path);
+    if (!others && access(binary, F_OK) == 0) return model_open_gguf(binary, NULL, 0, file, err);
+    snprintf(binary, sizeof binary, "%.1100s/adapter_config.json", path);
+    if (!others && access(binary, F_OK) == 0)
+        return pco_fail(
+            err, PCO_ERROR_UNSUPPORTED,
+            "%s is an adapter, which runs beside the model that it was trained with: give that, and this as "
+            "--adapter",
+            path);
     char *name = NULL;
     pco_status status = pco_model_check_folder(path, err);
     if (status) return status;

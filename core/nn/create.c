@@ -42,7 +42,7 @@ pco_nn *pco_nn_create(pco_graph *graph, const pco_nn_params *params)
     owned->nn = (pco_nn){.graph = graph, .weights = known.weights, .keep_attention = known.keep_attention != 0};
     if (!known.weights) {
         owned->nn.training = &owned->training;
-        pco_nn_training_begin(&owned->nn, known.dtype, known.dropout);
+        pco_nn_training_begin(&owned->nn, known.dtype, known.dropout, 0);
     }
     return &owned->nn;
 }

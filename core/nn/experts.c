@@ -32,7 +32,7 @@ static uint32_t nn_project_all(const pco_nn *nn, uint32_t x, const char *name, c
     if (!pco_nn_named(nn, "experts", name)) return PCO_NONE;
     const int64_t shape[3] = {params->experts, params->hidden, params->width};
     const uint32_t weight = pco_nn_weight_stack(nn, pco_nn_name(nn, "%s.weight", name), shape, 0, shape[0] * shape[1]);
-    return pco_linear(nn->graph, x, pco_nn_activations(nn, weight), PCO_NONE, PCO_NN_IDENTITY);
+    return pco_linear(nn->graph, x, pco_nn_matrix(nn, weight), PCO_NONE, PCO_NN_IDENTITY);
 }
 
 uint32_t pco_nn_experts(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params)
@@ -54,7 +54,7 @@ uint32_t pco_nn_experts(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *p
     for (int64_t e = 0; e < experts && !graph->status; e++) {
         const uint32_t weight = pco_nn_weight_stack(nn, down, (int64_t[]){experts, width, hidden}, e * width, width);
         const uint32_t part = pco_slice_axis(graph, inner, 2, e * hidden, hidden);
-        const uint32_t y = pco_linear(graph, part, pco_nn_activations(nn, weight), PCO_NONE, PCO_NN_IDENTITY);
+        const uint32_t y = pco_linear(graph, part, pco_nn_matrix(nn, weight), PCO_NONE, PCO_NN_IDENTITY);
         sum = e ? pco_binary(graph, PCO_OP_ADD, y, sum) : y;
     }
     return sum;

@@ -26,6 +26,19 @@ static int linear_good(const pco_nn *nn, const pco_nn_linear_params *params, int
     return !nn->graph->status;
 }
 
+/* What matmul does with its attribute of that name. */
+static uint32_t linear_activation(const pco_nn *nn, uint32_t x, pco_nn_activation activation)
+{
+    const pco_gelu_attrs gelu = {.approximate = activation == PCO_NN_GELU_TANH};
+    switch (activation) {
+    case PCO_NN_RELU: return pco_unary(nn->graph, PCO_OP_RELU, x);
+    case PCO_NN_SILU: return pco_unary(nn->graph, PCO_OP_SILU, x);
+    case PCO_NN_GELU:
+    case PCO_NN_GELU_TANH: return pco_graph_add(nn->graph, PCO_OP_GELU, &gelu, &x, 1, NULL);
+    default: return x;
+    }
+}
+
 uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params *params)
 {
     pco_nn_linear_params known;
@@ -47,7 +60,11 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
     if (params->role != PCO_NN_ROLE_PLAIN) pco_nn_set_role(nn, weight_name, params->role);
     if (nn->graph->status) return PCO_NONE;
     x = pco_nn_activations(nn, x);
-    return pco_linear(nn->graph, x, pco_nn_activations(nn, weight), bias, params->activation);
+    if (!pco_nn_adapted(nn, params->name))
+        return pco_linear(nn->graph, x, pco_nn_matrix(nn, weight), bias, params->activation);
+    const uint32_t y = pco_linear(nn->graph, x, pco_nn_matrix(nn, weight), bias, PCO_NN_IDENTITY),
+                   more = pco_nn_adapter(nn, x, params->name, rows, params->first_row, params->out_features);
+    return linear_activation(nn, pco_binary(nn->graph, PCO_OP_ADD, y, more), params->activation);
 }
 
 uint32_t pco_nn_embedding(const pco_nn *nn, uint32_t ids, const char *name, int64_t vocab, int64_t width)

@@ -30,13 +30,29 @@ typedef struct pco_nn_parameter {
     uint32_t tensor; /* in the graph that was built last */
 } pco_nn_parameter;
 
+/* A role beside those of portico/nn.h: what begins as 0, so that it changes nothing at first. */
+enum { PCO_NN_ROLE_ZERO = PCO_NN_ROLE_RESIDUAL + 1 };
+
+/* Adapters that are trained (Hu et al. 2021, LoRA; lora.c): the projections that `wants` names get two small matrices
+ * each, and all else is frozen. */
+typedef struct pco_nn_lora {
+    int64_t rank;
+    double scale;   /* of what an adapter adds */
+    double dropout; /* of what it reads */
+    int (*wants)(const void *user, const char *projection);
+    const void *user;
+} pco_nn_lora;
+
 /* With this in pco_nn, weights become states, listed here in the order in which the graph first asks for them, and
- * `weights` is not looked at (NULL is fine). Building several graphs of one model with the same struct gives one
- * list. Zero it first; pco_nn_training_begin before each graph. */
+ * `weights` says only which biases there are (NULL: those that the model always has). With `lora` the adapters'
+ * matrices alone are states, and weights are constants. Building several graphs of one model with the same struct gives
+ * one list. Zero it first; pco_nn_training_begin before each graph. */
 typedef struct pco_nn_training {
     pco_nn_parameter *items;
     uint32_t count, capacity;
+    const pco_nn_lora *lora; /* NULL: all weights are trained */
     pco_dtype dtype; /* f32, or the half type of activations and products; parameters and their gradients stay f32 */
+    double lora_dropout; /* of this graph */
     double dropout; /* above 0: there are dropout layers; `seed` and `offset` are then i32 [2] tensors of the graph, and
                        each layer takes the next stream */
     uint32_t seed, offset;
@@ -55,9 +71,9 @@ static inline int64_t pco_nn_elements(const pco_nn_parameter *parameter)
     return elements;
 }
 
-/* The type of activations, and dropout, of the graph that is built next: with dropout it gets the run values
- * "dropout_seed" and "dropout_offset". */
-void pco_nn_training_begin(const pco_nn *nn, pco_dtype dtype, double dropout);
+/* The type of activations, and dropout, of the graph that is built next (and of adapters): with dropout it gets the run
+ * values "dropout_seed" and "dropout_offset". */
+void pco_nn_training_begin(const pco_nn *nn, pco_dtype dtype, double dropout, double lora_dropout);
 
 /* The parameter of that name, or NULL. */
 const pco_nn_parameter *pco_nn_training_find(const pco_nn_training *training, const char *name);
@@ -95,6 +111,26 @@ uint32_t pco_nn_weight_stack(const pco_nn *nn, const char *name, const int64_t s
 
 /* A name behind the scope. */
 const char *pco_nn_scoped(const pco_nn *nn, const char *name);
+
+/* A matrix, in the type of the training's activations if it is trained; a frozen one stays as it is. */
+uint32_t pco_nn_matrix(const pco_nn *nn, uint32_t weight);
+
+/* pco_nn_dropout with a share of its own. */
+uint32_t pco_nn_dropout_by(const pco_nn *nn, uint32_t x, double p);
+
+/* ---- adapters (lora.c) ------------------------------------------------------------------------------ */
+
+/* What the two matrices of a projection's adapter are called, behind its name: [rank,in] and [out,rank]. */
+#define PCO_NN_LORA_A ".lora_A.weight"
+#define PCO_NN_LORA_B ".lora_B.weight"
+
+/* Does the projection have an adapter: one that is trained, or tensors of those names among `weights`? */
+int pco_nn_adapted(const pco_nn *nn, const char *projection);
+
+/* scale (x A^T) B^T for rows first .. first+count-1 of B, which has `total`; scale is 1 outside of training, where B
+ * holds it. */
+uint32_t pco_nn_adapter(const pco_nn *nn, uint32_t x, const char *projection, int64_t total, int64_t first,
+                        int64_t count);
 
 /* ---- caches (cache.c) ------------------------------------------------------------------------------- */
 

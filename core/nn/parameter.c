@@ -20,13 +20,14 @@ void pco_nn_training_release(pco_nn_training *training)
     *training = (pco_nn_training){0};
 }
 
-void pco_nn_training_begin(const pco_nn *nn, pco_dtype dtype, double dropout)
+void pco_nn_training_begin(const pco_nn *nn, pco_dtype dtype, double dropout, double lora_dropout)
 {
     pco_nn_training *training = nn->training;
     training->streams = 0;
     training->dtype = dtype;
     training->dropout = dropout;
-    if (dropout <= 0) return;
+    training->lora_dropout = lora_dropout;
+    if (dropout <= 0 && lora_dropout <= 0) return;
     training->seed = pco_graph_value(nn->graph, "dropout_seed", PCO_I32, 1, (int64_t[]){2});
     training->offset = pco_graph_value(nn->graph, "dropout_offset", PCO_I32, 1, (int64_t[]){2});
 }

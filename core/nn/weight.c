@@ -90,12 +90,25 @@ uint32_t pco_nn_activations(const pco_nn *nn, uint32_t x)
     return nn->training ? pco_cast(nn->graph, x, nn->training->dtype) : x;
 }
 
+/* Are weights states? */
+static int nn_trains(const pco_nn *nn) { return nn->training && !nn->training->lora; }
+
+uint32_t pco_nn_matrix(const pco_nn *nn, uint32_t weight)
+{
+    return nn_trains(nn) ? pco_nn_activations(nn, weight) : weight;
+}
+
 uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x)
 {
     if (!nn) return PCO_NONE;
+    return nn->training ? pco_nn_dropout_by(nn, x, nn->training->dropout) : x;
+}
+
+uint32_t pco_nn_dropout_by(const pco_nn *nn, uint32_t x, double p)
+{
     pco_nn_training *training = nn->training;
-    if (!training || training->dropout <= 0) return x;
-    pco_dropout_attrs attrs = {.p = training->dropout, .stream = training->streams++};
+    if (!training || p <= 0) return x;
+    pco_dropout_attrs attrs = {.p = p, .stream = training->streams++};
     uint32_t inputs[] = {x, training->seed, training->offset};
     return pco_graph_add(nn->graph, PCO_OP_DROPOUT, &attrs, inputs, 3, NULL);
 }
@@ -108,7 +121,7 @@ uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const 
                               PCO_MAX_RANK);
     name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
-    if (nn->training) return pco_nn_parameter_state(nn, name, rank, shape);
+    if (nn_trains(nn)) return pco_nn_parameter_state(nn, name, rank, shape);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     uint32_t known = nn_known(nn, name);
@@ -134,7 +147,7 @@ uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, c
 {
     name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
-    if (nn->training) return pco_slice_axis(nn->graph, pco_nn_parameter_state(nn, name, rank, shape), 0, first, count);
+    if (nn_trains(nn)) return pco_slice_axis(nn->graph, pco_nn_parameter_state(nn, name, rank, shape), 0, first, count);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     int64_t part_shape[PCO_MAX_RANK];
@@ -148,7 +161,7 @@ uint32_t pco_nn_weight_stack(const pco_nn *nn, const char *name, const int64_t s
     const int64_t rows = shape[0] * shape[1];
     name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
-    if (nn->training) {
+    if (nn_trains(nn)) {
         const uint32_t all =
             pco_reshape(nn->graph, pco_nn_parameter_state(nn, name, 3, shape), 2, (int64_t[]){rows, shape[2]});
         return count == rows ? all : pco_slice_axis(nn->graph, all, 0, first, count);

@@ -66,8 +66,9 @@ pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
     pco_status status = pco_folder_make(out, err);
     if (!status && access(out, W_OK | X_OK) != 0)
         status = pco_fail(err, PCO_ERROR_IO, "%s: the folder cannot be written to: %s", out, strerror(errno));
-    const char *const names[] = {checkpoint_file, checkpoint_config, checkpoint_model};
-    for (int i = 0; i < 3 && !status; i++) {
+    const char *const names[] = {checkpoint_file, checkpoint_config,     checkpoint_model,
+                                 "model.gguf",    "adapter_config.json", "adapter_model.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
         char *path = trainer_path(trainer, names[i]);
         if (path) pco_file_clear(path);
         free(path);
@@ -144,6 +145,13 @@ static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error 
 /* The weights alone. */
 static pco_status checkpoint_write_model(const pco_trainer *trainer, const pco_state_set *set, pco_error *err)
 {
+    if (!trainer->document) {
+        pco_weight *items = pco_state_set_model(set, trainer->training.count);
+        pco_status written =
+            items ? trainer_base_write(trainer, items, trainer->training.count, err) : trainer_no_memory(err);
+        free(items);
+        return written;
+    }
     char *path = trainer_path(trainer, checkpoint_model);
     pco_status status =
         path ? pco_state_set_write_model(set, trainer->training.count, path, err) : trainer_no_memory(err);
@@ -159,7 +167,7 @@ static pco_status checkpoint_save(const pco_trainer *trainer, pco_error *err)
     if (!status)
         status = pco_state_set_read(&set, trainer->session, &trainer->training, trainer->config->optimizer.type,
                                     trainer->step, trainer_kept(trainer), err);
-    if (!status) status = checkpoint_write_config(trainer, err);
+    if (!status && trainer->document) status = checkpoint_write_config(trainer, err);
     if (!status) status = checkpoint_write_model(trainer, &set, err);
     /* last: a run that is killed in between goes on from the one before, and makes the model anew */
     if (!status) status = checkpoint_write(trainer, checkpoint_file, &set, note, err);
@@ -200,6 +208,11 @@ static pco_status checkpoint_check_data(const pco_trainer *trainer, const cJSON 
         const pco_data_tokenizer *how = &config->tokenizer[config->share_vocabulary ? 1 : side];
         const char *from = how->file ? how->file : config->file ? config->file : "this version";
         if (checkpoint_is(data, checkpoint_vocabularies[side], digests->vocabulary[side])) continue;
+        if (trainer->base)
+            return pco_fail(err, PCO_ERROR_FORMAT,
+                            "%s began with another model than %s is now; bring back what it was, or start again with "
+                            "another --out",
+                            label, trainer->config->from);
         return pco_fail(err, PCO_ERROR_FORMAT,
                         "%s has another vocabulary than %s gives now; bring back what it was, or start again "
                         "with another --out",

@@ -9,6 +9,8 @@
 #include "base/utf8.h"
 
 static const char *const config_keys[] = {
+    "from",
+    "lora",
     "model",
     "data",
     "optimizer",
@@ -34,6 +36,11 @@ static const char *const config_keys[] = {
 /* Keys that may differ between a run and its continuation. */
 static const char *const config_free[] = {"checkpoint_interval", "checkpoint_seconds", "evaluation_interval",
                                           "evaluation_batches",  "recompute",          "out"};
+
+static pco_status config_no_memory(const char *label, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
+}
 
 /* Reading goes on after an error without effect: the first one is kept. */
 typedef struct config_reader {
@@ -165,11 +172,6 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config_initialization(r, &config->initialization);
 }
 
-static pco_status config_no_memory(const char *label, pco_error *err)
-{
-    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
-}
-
 static pco_status config_out(config_reader *r, const char *override, pco_train_config *config)
 {
     const char *out = override;
@@ -181,22 +183,91 @@ static pco_status config_out(config_reader *r, const char *override, pco_train_c
     return status;
 }
 
+/* "lora", with PEFT's names and defaults. */
+static void config_lora(config_reader *r, pco_train_config *config)
+{
+    static const char *const keys[] = {"r", "lora_alpha", "lora_dropout", "target_modules", "use_rslora"};
+    config_reader m = config_member(r, "lora", keys, 5);
+    pco_lora_config *lora = &config->lora;
+    r->status = m.status;
+    if (m.status || !m.object) return;
+    if (!cJSON_IsObject(m.object)) {
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'lora' must be an object", r->label);
+        return;
+    }
+    lora->params.rank = config_int(&m, "r", 1, 1 << 16, 8);
+    lora->params.alpha = config_number(&m, "lora_alpha", 1e-6, 1e6, 8);
+    lora->params.dropout = config_number(&m, "lora_dropout", 0, 0.99, 0);
+    if (!m.status)
+        m.status = pco_json_bool_or(m.object, m.label, "use_rslora", 0, &lora->params.rank_stabilised, m.err);
+    const cJSON *targets = cJSON_GetObjectItemCaseSensitive(m.object, "target_modules"), *item;
+    const char *all = cJSON_GetStringValue(targets);
+    lora->all_linear = all && strcmp(all, "all-linear") == 0;
+    if (cJSON_IsArray(targets) && targets->child) lora->targets = targets;
+    int good = !targets || cJSON_IsNull(targets) || lora->all_linear || lora->targets;
+    cJSON_ArrayForEach(item, lora->targets) good = good && cJSON_IsString(item) && *item->valuestring;
+    if (!m.status && !good)
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                            "%s: 'target_modules' of lora must be a list of names (\"q_proj\", ...), or \"all-linear\"",
+                            r->label);
+    r->status = m.status;
+}
+
+/* What goes with a model that is trained further, and what does not. */
+static void config_beginning(config_reader *r, const pco_train_config *config)
+{
+    static const char *const made[] = {"model", "initialization", "initial_weights"}, *const tokenizers[] = {
+                                                                                          "tokenizer",
+                                                                                          "source_tokenizer",
+                                                                                          "target_tokenizer"};
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(r->object, "data");
+    for (int i = 0; i < 3 && !r->status && config->from; i++) {
+        if (cJSON_GetObjectItemCaseSensitive(r->object, made[i]))
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'from' excludes '%s': the model is there already",
+                                 r->label, made[i]);
+        else if (cJSON_GetObjectItemCaseSensitive(data, tokenizers[i]))
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'from' excludes '%s': the model has its own", r->label,
+                                 tokenizers[i]);
+    }
+    if (r->status || config->from) return;
+    if (config->lora.params.rank)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: 'lora' needs 'from', the model beside whose weights the adapters stand", r->label);
+    else if (config->data.kind == PCO_DATA_CHAT)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: data of kind 'chat' need 'from', a model with a chat template", r->label);
+}
+
+/* A path that the command line gives. malloc'ed. */
+static pco_status config_absolute(const char *path, const char *what, char **absolute, pco_error *err)
+{
+    *absolute = realpath(path, NULL);
+    if (!*absolute) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", path);
+    if (pco_utf8_check(*absolute, strlen(*absolute)) == strlen(*absolute)) return PCO_OK;
+    free(*absolute); /* a checkpoint could not say it */
+    return pco_fail(err, PCO_ERROR_INVALID, "%s: the path of the %s is not UTF-8; rename it", path, what);
+}
+
 /* What the command line says instead of the file. */
 static pco_status config_override(cJSON *root, const pco_train_overrides *overrides, const char *path, pco_error *err)
 {
     cJSON *data = cJSON_GetObjectItemCaseSensitive(root, "data");
+    char *absolute = NULL;
+    if (overrides->from) {
+        pco_status status = config_absolute(overrides->from, "model", &absolute, err);
+        if (status) return status;
+        cJSON_DeleteItemFromObjectCaseSensitive(root, "from");
+        const int given = cJSON_AddStringToObject(root, "from", absolute) != NULL;
+        free(absolute);
+        if (!given) return config_no_memory(path, err);
+    }
     if (overrides->seed >= 0) {
         cJSON_DeleteItemFromObjectCaseSensitive(root, "seed");
         if (!cJSON_AddNumberToObject(root, "seed", (double)overrides->seed)) return config_no_memory(path, err);
     }
     if (!overrides->data_file) return PCO_OK;
-    char *absolute = realpath(overrides->data_file, NULL);
-    if (!absolute) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", overrides->data_file);
-    if (pco_utf8_check(absolute, strlen(absolute)) != strlen(absolute)) { /* a checkpoint could not say it */
-        free(absolute);
-        return pco_fail(err, PCO_ERROR_INVALID, "%s: the path of the data is not UTF-8; rename it",
-                        overrides->data_file);
-    }
+    pco_status status = config_absolute(overrides->data_file, "data", &absolute, err);
+    if (status) return status;
     if (!cJSON_IsObject(data) || !cJSON_GetObjectItemCaseSensitive(data, "file")) {
         free(absolute);
         return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning", path);
@@ -207,14 +278,14 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
     return given ? PCO_OK : config_no_memory(path, err);
 }
 
-/* "initial_weights", from the config's folder. */
-static void config_initial_weights(config_reader *r, const char *folder, pco_train_config *config)
+/* A path, from the config's folder. */
+static void config_path(config_reader *r, const char *key, const char *folder, char **to)
 {
     const char *path = NULL;
-    if (!r->status) r->status = pco_json_string_or(r->object, r->label, "initial_weights", NULL, &path, r->err);
+    if (!r->status) r->status = pco_json_string_or(r->object, r->label, key, NULL, &path, r->err);
     if (r->status || !path) return;
-    if (asprintf(&config->initial_weights, "%s%s", path[0] == '/' ? "" : folder, path) >= 0) return;
-    config->initial_weights = NULL;
+    if (asprintf(to, "%s%s", path[0] == '/' ? "" : folder, path) >= 0) return;
+    *to = NULL;
     r->status = config_no_memory(r->label, r->err);
 }
 
@@ -233,14 +304,21 @@ pco_status pco_train_config_load(const char *path, const pco_train_overrides *ov
     if (!status) status = config_override(config->root, overrides, path, err);
     config->model = cJSON_GetObjectItemCaseSensitive(config->root, "model");
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(config->root, "data");
-    if (!status && (!cJSON_IsObject(config->model) || !cJSON_IsObject(data)))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be an object", path,
-                          cJSON_IsObject(config->model) ? "data" : "model");
+    reader.status = status;
+    config_path(&reader, "from", folder, &config->from);
+    status = reader.status;
+    const int model = config->from ? 1 : cJSON_IsObject(config->model);
+    if (!status && (!model || !cJSON_IsObject(data)))
+        status = pco_fail(
+            err, PCO_ERROR_FORMAT,
+            model ? "%s: 'data' must be an object" : "%s: 'model' must be an object, or 'from' name a model", path);
     reader.status = status;
     config_fields(&reader, config);
+    config_lora(&reader, config);
     if (!reader.status) reader.status = config_out(&reader, overrides->out, config);
     if (!reader.status) reader.status = pco_data_config_read(data, path, folder, &config->data, err);
-    config_initial_weights(&reader, folder, config);
+    config_path(&reader, "initial_weights", folder, &config->initial_weights);
+    config_beginning(&reader, config);
     free(folder);
     if (reader.status) pco_train_config_release(config);
     return reader.status;
@@ -252,6 +330,7 @@ void pco_train_config_release(pco_train_config *config)
     pco_data_config_release(&config->data);
     free(config->out);
     free(config->initial_weights);
+    free(config->from);
     *config = (pco_train_config){0};
 }
 

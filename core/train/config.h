@@ -2,6 +2,7 @@
 #ifndef PCO_TRAIN_CONFIG_H
 #define PCO_TRAIN_CONFIG_H
 
+#include "models/adapter.h"
 #include "models/family.h"
 #include "train/data.h"
 #include "train/initialization.h"
@@ -11,9 +12,18 @@
 /* What is computed again in the backward pass instead of being kept: nothing, or the inside of each layer. */
 typedef enum pco_recompute { PCO_RECOMPUTE_NONE = 0, PCO_RECOMPUTE_BLOCKS = 1 } pco_recompute;
 
+/* Adapters that are trained, instead of all weights. */
+typedef struct pco_lora_config {
+    pco_adapter_params params; /* rank 0: all weights are trained */
+    const cJSON *targets;      /* in the config's root: a list of texts; NULL: query and value projections */
+    int all_linear;            /* 1: all projections in layers */
+} pco_lora_config;
+
 typedef struct pco_train_config {
     cJSON *root;  /* the file, as it was, with the seed that holds; owned */
-    cJSON *model; /* "model" of root */
+    cJSON *model; /* "model" of root; NULL with `from` */
+    char *from;   /* the model that is trained further; NULL: one is made */
+    pco_lora_config lora;
     pco_data_config data;
     pco_optimizer_config optimizer;
     pco_schedule schedule; /* without d_model, which the model says */
@@ -31,8 +41,8 @@ typedef struct pco_train_config {
 } pco_train_config;
 
 typedef struct pco_train_overrides {
-    const char *data_file, *out; /* NULL: as the file says; taken from the current folder */
-    int64_t seed;                /* below 0: as the file says */
+    const char *data_file, *from, *out; /* NULL: as the file says; taken from the current folder */
+    int64_t seed;                       /* below 0: as the file says */
 } pco_train_overrides;
 
 /* Reads and checks a config. Paths in it are taken from its own folder, but "out" from the current one. The

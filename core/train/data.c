@@ -95,17 +95,20 @@ static pco_status data_read(pco_data *data, pco_error *err)
 {
     const pco_data_config *config = data->config;
     const pco_pairs_params columns = {{config->source_column, config->target_column}, config->held_out};
+    const int made = !data->model;
     if (config->kind == PCO_DATA_DATES) return data_dates_create(data, err);
     pco_status status = pco_map_open(config->file, &data->map, err);
     if (!status && data->map.size == 0)
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s:1: the file is empty", config->file);
-    if (!status)
-        status = config->kind == PCO_DATA_TEXT
-                     ? data_read_text(data, err)
-                     : pco_pairs_read(&data->map, config->file, &columns, &data->pairs, &data->n_pairs, err);
-    if (!status && config->kind == PCO_DATA_PAIRS && !config->share_vocabulary)
+    if (!status && config->kind == PCO_DATA_TEXT) status = data_read_text(data, err);
+    if (!status && config->kind == PCO_DATA_PAIRS)
+        status = pco_pairs_read(&data->map, config->file, &columns, &data->pairs, &data->n_pairs, err);
+    if (!status && made && config->kind == PCO_DATA_PAIRS && !config->share_vocabulary)
         status = data_make_vocabulary(data, 0, err);
-    if (!status) status = data_make_vocabulary(data, 1, err);
+    if (!status && made) status = data_make_vocabulary(data, 1, err);
+    if (!status && !made && (!data->model->source || !data->model->target))
+        status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer, without which it cannot be trained",
+                          data->model->path);
     return status;
 }
 
@@ -125,6 +128,10 @@ static void data_make_digests(pco_data *data)
         pco_sha256_finish_text(&sha, data->digests.file);
     }
     for (int side = 0; side < 2; side++) {
+        if (data->model) {
+            data_model_digest(data->model, (pco_model_side)side, data->digests.vocabulary[side]);
+            continue;
+        }
         const pco_vocabulary *vocabulary = pco_data_vocabulary(data, side);
         const pco_tokenizer_special *special = &vocabulary->special;
         const int32_t ids[] = {vocabulary->bpe, special->pad, special->bos, special->eos};
@@ -138,12 +145,14 @@ static void data_make_digests(pco_data *data)
 
 const pco_data_digests *pco_data_digest(const pco_data *data) { return &data->digests; }
 
-pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **out, pco_error *err)
+pco_status pco_data_open(const pco_data_config *config, const pco_model_file *model, uint64_t seed, int64_t rows,
+                         pco_data **out, pco_error *err)
 {
     *out = NULL;
     pco_data *data = calloc(1, sizeof *data);
     if (!data) return data_no_memory(err);
     data->config = config;
+    data->model = model;
     data->seed = seed;
     data->rows = rows;
     for (int side = 0; side < 2; side++) data->vocabulary[side].special = (pco_tokenizer_special){-1, -1, -1, -1};
@@ -189,20 +198,6 @@ void pco_data_close(pco_data *data)
 
 /* ---- encoding ---- */
 
-static pco_status data_append(data_part *part, const int32_t *ids, size_t count, pco_error *err)
-{
-    if (part->id_count + count > part->id_capacity) {
-        uint64_t capacity = 2 * part->id_capacity + count + 1024;
-        int32_t *grown = realloc(part->ids, capacity * sizeof *grown);
-        if (!grown) return data_no_memory(err);
-        part->ids = grown;
-        part->id_capacity = capacity;
-    }
-    memcpy(part->ids + part->id_count, ids, count * sizeof *ids);
-    part->id_count += count;
-    return PCO_OK;
-}
-
 /* The windows of both splits of a text. */
 static pco_status data_encode_text(pco_data *data, const pco_tokenizer *tokenizer, pco_error *err)
 {
@@ -228,7 +223,15 @@ static pco_status data_encode_text(pco_data *data, const pco_tokenizer *tokenize
     return status;
 }
 
-static pco_status data_encode_pair(pco_data *data, pco_tokenizer *const *tokenizers, const pco_pair *pair,
+/* What a model wants around its texts; those that are trained from nothing have only what the config says. The end of a
+ * target, which is a label, is added later. */
+static uint32_t data_flags(const pco_data *data, const pco_tokenizer *tokenizer, int side)
+{
+    const int end = side == 0 && (data->ids.add_eos_to_source || (data->model && pco_tokenizer_adds_eos(tokenizer)));
+    return (data->model && pco_tokenizer_adds_bos(tokenizer) ? PCO_ENCODE_BOS : 0) | (end ? PCO_ENCODE_EOS : 0);
+}
+
+static pco_status data_encode_pair(pco_data *data, const pco_tokenizer *const *tokenizers, const pco_pair *pair,
                                    pco_error *err)
 {
     const int64_t context = data->config->context;
@@ -238,9 +241,8 @@ static pco_status data_encode_pair(pco_data *data, pco_tokenizer *const *tokeniz
     size_t count[2] = {0, 0};
     pco_status status = PCO_OK;
     for (int side = 0; side < 2 && !status; side++) {
-        uint32_t flags = side == 0 && data->ids.add_eos_to_source ? PCO_ENCODE_EOS : 0;
-        status = pco_tokenizer_encode(tokenizers[side], pair->text[side], pair->size[side], flags, &ids[side],
-                                      &count[side], err);
+        status = pco_tokenizer_encode(tokenizers[side], pair->text[side], pair->size[side],
+                                      data_flags(data, tokenizers[side], side), &ids[side], &count[side], err);
     }
     if (status) {
         pco_fail_prefix(err, status, "%s:%u", data->config->file, pair->line);
@@ -259,7 +261,7 @@ static pco_status data_encode_pair(pco_data *data, pco_tokenizer *const *tokeniz
     return status;
 }
 
-static pco_status data_encode_pairs(pco_data *data, pco_tokenizer *const *tokenizers, pco_error *err)
+static pco_status data_encode_pairs(pco_data *data, const pco_tokenizer *const *tokenizers, pco_error *err)
 {
     pco_status status = PCO_OK;
     for (int split = 0; split < 2 && !status; split++) {
@@ -282,8 +284,8 @@ static pco_status data_check_buckets(const pco_data *data, pco_error *err)
     static const char *const keys[] = {"source_buckets", "target_buckets"};
     const int64_t context = data->config->context;
     if (data->config->kind == PCO_DATA_TEXT) return PCO_OK;
-    for (int side = 0; side < 2; side++) {
-        int64_t longest = data->config->kind == PCO_DATA_PAIRS ? context
+    for (int side = data->config->kind == PCO_DATA_CHAT; side < 2; side++) {
+        int64_t longest = data->config->kind != PCO_DATA_DATES ? context
                           : side == 0                          ? PCO_DATES_LONGEST + (data->ids.add_eos_to_source != 0)
                                       : PCO_DATES_ISO; /* ten characters, and the start token or the end */
         if (pco_data_longest(data, side) < longest)
@@ -295,26 +297,38 @@ static pco_status data_check_buckets(const pco_data *data, pco_error *err)
     return PCO_OK;
 }
 
+/* Texts and pairs, with the vocabularies that were made for them, or the model's tokenizers. */
+static pco_status data_encode_texts(pco_data *data, pco_error *err)
+{
+    const int share = data->config->share_vocabulary;
+    pco_tokenizer *made[2] = {NULL, NULL};
+    const pco_tokenizer *tokenizers[2] = {NULL, NULL};
+    pco_status status = PCO_OK;
+    for (int side = 1; side >= 0 && !status; side--) {
+        if (!data->model && (side == 1 || !share))
+            status = pco_vocabulary_tokenizer(&data->vocabulary[side],
+                                              side ? "the vocabulary" : "the source vocabulary", &made[side], err);
+        tokenizers[side] = data->model ? side ? data->model->target : data->model->source : made[side];
+    }
+    if (!tokenizers[0]) tokenizers[0] = tokenizers[1];
+    if (!status)
+        status = data->config->kind == PCO_DATA_TEXT ? data_encode_text(data, tokenizers[1], err)
+                                                     : data_encode_pairs(data, tokenizers, err);
+    for (int side = 0; side < 2; side++) pco_tokenizer_destroy(made[side]);
+    return status;
+}
+
 pco_status pco_data_encode(pco_data *data, const pco_data_ids *ids, pco_error *err)
 {
-    pco_tokenizer *tokenizers[2] = {NULL, NULL};
-    const int share = data->config->share_vocabulary;
     data->ids = *ids;
     if (data->config->kind == PCO_DATA_DATES && data->config->context < PCO_DATES_WRITTEN - 16)
         return pco_fail(err, PCO_ERROR_FORMAT, "data: dates need a context_length of at least %d",
                         PCO_DATES_WRITTEN - 16);
     pco_status status = data_check_buckets(data, err);
-    if (!status && data->config->kind != PCO_DATA_DATES) {
-        status = pco_vocabulary_tokenizer(&data->vocabulary[1], "the vocabulary", &tokenizers[1], err);
-        tokenizers[0] = tokenizers[1];
-        if (!status && !share)
-            status = pco_vocabulary_tokenizer(&data->vocabulary[0], "the source vocabulary", &tokenizers[0], err);
-        if (!status)
-            status = data->config->kind == PCO_DATA_TEXT ? data_encode_text(data, tokenizers[1], err)
-                                                         : data_encode_pairs(data, tokenizers, err);
-        if (!share) pco_tokenizer_destroy(tokenizers[0]);
-        pco_tokenizer_destroy(tokenizers[1]);
-    }
+    if (!status && data->config->kind == PCO_DATA_CHAT)
+        status = data_encode_chats(data, err);
+    else if (!status && data->config->kind != PCO_DATA_DATES)
+        status = data_encode_texts(data, err);
     if (!status) status = data_plan_create(data, PCO_DATA_TRAIN, err);
     if (!status) status = data_plan_create(data, PCO_DATA_HELD_OUT, err);
     return status;
@@ -344,6 +358,15 @@ static void data_window(pco_data *data, const data_part *part, uint32_t sample, 
     memcpy(data->labels + row * context, ids + 1, (size_t)context * sizeof *ids);
 }
 
+/* Row r of a batch of chats. */
+static void data_chat(pco_data *data, const data_part *part, const data_sample *sample, const data_cut *cut,
+                      int64_t row)
+{
+    const size_t bytes = ((size_t)sample->size[1] + 1) * sizeof *part->ids;
+    memcpy(data->target + row * cut->length[1], part->ids + sample->at[1], bytes);
+    memcpy(data->labels + row * cut->length[1], part->ids + sample->at[0], bytes);
+}
+
 static void data_row(pco_data *data, const data_part *part, const data_sample *sample, const data_cut *cut, int64_t row)
 {
     int32_t *source = data->source + row * cut->length[0], *target = data->target + row * cut->length[1];
@@ -362,12 +385,12 @@ void pco_data_read(pco_data *data, pco_data_split split, int64_t index, pco_data
     data_part *part = &data->parts[split];
     data_plan_epoch(data, split, split == PCO_DATA_TRAIN ? index / part->n_cuts : 0);
     const data_cut *cut = &part->cuts[part->batch_order[index % part->n_cuts]];
-    const int text = data->config->kind == PCO_DATA_TEXT;
+    const int text = data->config->kind == PCO_DATA_TEXT, alone = text || data->config->kind == PCO_DATA_CHAT;
     *batch = (pco_data_batch){.rows = data->rows,
-                              .source_length = text ? 0 : cut->length[0],
+                              .source_length = alone ? 0 : cut->length[0],
                               .target_length = cut->length[1],
-                              .source = text ? NULL : data->source,
-                              .source_lengths = text ? NULL : data->source_lengths,
+                              .source = alone ? NULL : data->source,
+                              .source_lengths = alone ? NULL : data->source_lengths,
                               .target = data->target,
                               .labels = data->labels};
     const int64_t sources = data->rows * batch->source_length, targets = data->rows * batch->target_length;
@@ -379,6 +402,8 @@ void pco_data_read(pco_data *data, pco_data_split split, int64_t index, pco_data
         uint32_t sample = part->order[cut->first + i];
         if (text)
             data_window(data, part, sample, i);
+        else if (alone)
+            data_chat(data, part, &part->samples[sample], cut, i);
         else
             data_row(data, part, &part->samples[sample], cut, i);
     }

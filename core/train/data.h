@@ -9,12 +9,14 @@
 
 #include "base/sha256.h"
 #include "formats/json.h"
+#include "models/model.h"
 #include "text/vocabulary.h"
 
 typedef enum pco_data_kind {
     PCO_DATA_TEXT = 0,  /* a text file, for a language model */
     PCO_DATA_PAIRS = 1, /* lines "SOURCE tab TARGET ...", for an encoder-decoder */
     PCO_DATA_DATES = 2, /* written dates and their ISO form, made from the seed */
+    PCO_DATA_CHAT = 3,  /* JSON lines {"messages": [{"role", "content"}, ...]}, for a model with a chat template */
 } pco_data_kind;
 
 typedef enum pco_data_split { PCO_DATA_TRAIN = 0, PCO_DATA_HELD_OUT = 1 } pco_data_split;
@@ -66,20 +68,23 @@ typedef struct pco_data_batch {
 
 typedef struct pco_data pco_data;
 
-/* Reads and tokenizes the files. `rows` is the size of a batch. `config` is borrowed until the destroy.
- * Errors: IO; FORMAT with file and line: empty, not UTF-8, a missing column, too few tokens. */
-pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **data,
-                         pco_error *err) PCO_NODISCARD;
+/* Reads and tokenizes the files. `rows` is the size of a batch. `model`: the one that is trained further, whose
+ * tokenizers (and, for chats, template) are used; NULL: there is none, and vocabularies are made. `config` and `model`
+ * are borrowed until the destroy.
+ * Errors: IO; FORMAT with file and line: empty, not UTF-8, a missing column, too few tokens; NOT_FOUND for a model
+ * without tokenizer or template. */
+pco_status pco_data_open(const pco_data_config *config, const pco_model_file *model, uint64_t seed, int64_t rows,
+                         pco_data **data, pco_error *err) PCO_NODISCARD;
 void pco_data_close(pco_data *data);
 
 /* What tells two data apart: of the bytes of the file ("" for dates), and of each side's vocabulary (tokens, merges and
- * special ids, however it came about), as hexadecimal SHA-256. */
+ * special ids, however it came about; where a model is trained further, that model), as hexadecimal SHA-256. */
 typedef struct pco_data_digests {
     char file[PCO_SHA256_TEXT], vocabulary[2][PCO_SHA256_TEXT];
 } pco_data_digests;
 const pco_data_digests *pco_data_digest(const pco_data *data);
 
-/* The vocabularies; the same one when they are shared. They outlive the data no longer than it lives. */
+/* The vocabularies that were made; the same one when they are shared. They outlive the data no longer than it lives. */
 const pco_vocabulary *pco_data_vocabulary(const pco_data *data, int side);
 
 /* Turns texts into ids; comes before the first batch. Errors: what the tokenizers say, with the line; FORMAT

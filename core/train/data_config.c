@@ -93,12 +93,12 @@ static pco_status data_buckets(const cJSON *object, const char *label, const cha
 pco_status pco_data_config_read(const cJSON *object, const char *label, const char *folder, pco_data_config *config,
                                 pco_error *err)
 {
-    static const char *const kinds[] = {"text", "pairs", "dates"};
+    static const char *const kinds[] = {"text", "pairs", "dates", "chat"};
     const char *file = NULL;
     uint32_t kind = 0;
     *config = (pco_data_config){0};
     pco_status status = pco_json_known(object, label, data_keys, sizeof data_keys / sizeof *data_keys, err);
-    if (!status) status = pco_json_enum(object, label, "kind", kinds, 3, &kind, err);
+    if (!status) status = pco_json_enum(object, label, "kind", kinds, 4, &kind, err);
     config->kind = (pco_data_kind)kind;
     if (!status) status = pco_json_string_or(object, label, "file", NULL, &file, err);
     if (!status && !file != (config->kind == PCO_DATA_DATES))
@@ -118,6 +118,10 @@ pco_status pco_data_config_read(const cJSON *object, const char *label, const ch
     if (!status)
         status = data_buckets(object, label, "target_buckets", config->context, config->buckets[1],
                               &config->n_buckets[1], err);
+    if (!status && config->kind == PCO_DATA_CHAT) { /* the one side that there is */
+        config->n_buckets[0] = 1;
+        config->buckets[0][0] = 1;
+    }
     if (!status && config->kind == PCO_DATA_TEXT) {
         config->n_buckets[1] = 1;
         config->buckets[1][0] = config->context;

@@ -1,10 +1,24 @@
-/* The order of an epoch, and its batches. Sorted by lengths as far as the buckets tell them apart, at random
- * within a bucket, so that little is padded and batches differ from epoch to epoch. */
+/* The ids of a part; the order of an epoch, and its batches. Sorted by lengths as far as the buckets tell them apart,
+ * at random within a bucket, so that little is padded and batches differ from epoch to epoch. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "train/data_internal.h"
 #include "train/random.h"
+
+pco_status data_append(data_part *part, const int32_t *ids, size_t count, pco_error *err)
+{
+    if (part->id_count + count > part->id_capacity) {
+        uint64_t capacity = 2 * part->id_capacity + count + 1024;
+        int32_t *grown = realloc(part->ids, capacity * sizeof *grown);
+        if (!grown) return data_no_memory(err);
+        part->ids = grown;
+        part->id_capacity = capacity;
+    }
+    memcpy(part->ids + part->id_count, ids, count * sizeof *ids);
+    part->id_count += count;
+    return PCO_OK;
+}
 
 static uint32_t plan_bucket(const pco_data_config *config, int side, int64_t length)
 {

@@ -65,10 +65,12 @@ static void train_recompute(pco_graph *graph, const pco_model_spec *model, uint3
 }
 
 /* The type of activations, and dropout. */
-static void train_begin(const pco_nn *nn, const pco_model_spec *model, pco_dtype dtype, pco_train_stage stage)
+static void train_begin(const pco_nn *nn, const pco_train_config *config, const pco_model_spec *model,
+                        pco_train_stage stage)
 {
     const int evaluate = stage == PCO_TRAIN_EVALUATE;
-    pco_nn_training_begin(nn, evaluate ? PCO_F32 : dtype, evaluate ? 0 : model->dropout);
+    pco_nn_training_begin(nn, evaluate ? PCO_F32 : config->dtype, evaluate ? 0 : model->dropout,
+                          evaluate ? 0 : config->lora.params.dropout);
 }
 
 void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_model_spec *model,
@@ -77,7 +79,7 @@ void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco
     pco_graph *graph = nn->graph;
     uint32_t loss = PCO_NONE;
     if (stage != PCO_TRAIN_APPLY) {
-        train_begin(nn, model, config->dtype, stage);
+        train_begin(nn, config, model, stage);
         uint32_t logits = train_forward(nn, model, rows, source_length, target_length);
         loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows, target_length);
     }

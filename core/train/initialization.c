@@ -33,7 +33,7 @@ void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_p
         for (int64_t i = 0; i < count; i++) values[i] = 1;
         return;
     }
-    if (how->type == PCO_INITIALIZATION_ZEROS)
+    if (how->type == PCO_INITIALIZATION_ZEROS || (int)parameter->role == PCO_NN_ROLE_ZERO)
         std = 0;
     else if (parameter->role == PCO_NN_ROLE_EMBEDDING)
         std = how->embedding_std > 0 ? how->embedding_std : 1 / sqrt(in);

@@ -6,7 +6,9 @@ pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_d
 {
     const trainer_stage *first = trainer->stages[0];
     pco_train_config config = *trainer->config;
-    const pco_nn nn = {.graph = pco_graph_create(), .training = &trainer->training};
+    const pco_nn nn = {.graph = pco_graph_create(),
+                       .weights = trainer->base ? trainer->base->weights : NULL,
+                       .training = &trainer->training};
     pco_executable *executable = NULL;
     if (!nn.graph) return trainer_no_memory(err);
     config.recompute = recompute;

@@ -45,7 +45,8 @@ static pco_status trainer_build(pco_trainer *trainer, trainer_stage *stage, pco_
     const pco_executable_params params = {.size = sizeof params, .name = name};
     pco_graph *graph = pco_graph_create();
     if (!graph) return trainer_no_memory(err);
-    const pco_nn nn = {.graph = graph, .training = &trainer->training};
+    const pco_nn nn = {
+        .graph = graph, .weights = trainer->base ? trainer->base->weights : NULL, .training = &trainer->training};
     pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->rows, stage->source_length,
                     stage->target_length);
     pco_status status = pco_graph_check(graph, err);

@@ -63,14 +63,20 @@ pco_status pco_state_set_read(pco_state_set *set, pco_session *session, const pc
     return status;
 }
 
-pco_status pco_state_set_write_model(const pco_state_set *set, uint32_t parameters, const char *path, pco_error *err)
+pco_weight *pco_state_set_model(const pco_state_set *set, uint32_t parameters)
 {
     pco_weight *items = calloc((size_t)parameters + 1, sizeof *items);
-    if (!items) return states_no_memory(err);
-    for (uint32_t i = 0; i < parameters; i++) {
+    for (uint32_t i = 0; i < parameters && items; i++) {
         items[i] = set->items[i];
         items[i].name += strlen(states_model);
     }
+    return items;
+}
+
+pco_status pco_state_set_write_model(const pco_state_set *set, uint32_t parameters, const char *path, pco_error *err)
+{
+    pco_weight *items = pco_state_set_model(set, parameters);
+    if (!items) return states_no_memory(err);
     pco_status status = pco_safetensors_write(path, items, parameters, NULL, 0, err);
     free(items);
     return status;

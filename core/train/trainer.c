@@ -122,6 +122,7 @@ static pco_status trainer_initialize(pco_trainer *trainer, pco_error *err)
 {
     pco_status status = PCO_OK;
     if (trainer->config->initial_weights) return trainer_read_weights(trainer, err);
+    if (trainer->base && !trainer->training.lora) return trainer_base_start(trainer, err);
     for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
         const pco_nn_parameter *p = &trainer->training.items[i];
         const uint64_t bytes = (uint64_t)pco_nn_elements(p) * sizeof(float);
@@ -138,8 +139,10 @@ static pco_status trainer_initialize(pco_trainer *trainer, pco_error *err)
 static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
 {
     const pco_train_config *config = trainer->config;
-    pco_status status = pco_data_open(&config->data, config->seed, config->rows, &trainer->data, err);
-    if (!status) status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
+    pco_status status = config->from ? trainer_base_open(trainer, err) : PCO_OK;
+    if (!status) status = pco_data_open(&config->data, trainer->base, config->seed, config->rows, &trainer->data, err);
+    if (!status && !trainer->base)
+        status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
     if (status) return status;
     trainer->schedule = config->schedule;
     trainer->schedule.d_model = trainer->model.d_model;
@@ -232,6 +235,7 @@ void pco_trainer_destroy(pco_trainer *trainer)
     free(trainer->gradients);
     pco_nn_training_release(&trainer->training);
     pco_data_close(trainer->data);
+    pco_model_file_close(trainer->base);
     cJSON_Delete(trainer->document);
     pco_lock_release(&trainer->lock);
     free(trainer->unlocked);

@@ -56,9 +56,10 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
 pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err) PCO_NODISCARD;
 
 /* Collective; rank 0 writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or
- * not at all), then config.json and model.safetensors, the model as `portico run` takes it. Errors: IO;
- * INVALID when a value is not finite, naming the tensor, or when the ranks' weights differ, naming the rank:
- * the files are then as before. */
+ * not at all), and the model as `portico run` takes it: config.json and model.safetensors; model.gguf, of one that was
+ * a GGUF file or a folder of Hugging Face; or an adapter as PEFT's (models/adapter.h). Errors: IO; INVALID when a value
+ * is not finite, naming the tensor, or when the ranks' weights differ, naming the rank: the files are then as before.
+ */
 pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err) PCO_NODISCARD;
 
 /* Updates done so far, in this run and those that it continues; batches taken; executables built. */
@@ -73,6 +74,9 @@ int pco_trainer_mixed(const pco_trainer *trainer);
 const char *pco_trainer_unlocked(const pco_trainer *trainer);
 
 const pco_data *pco_trainer_data(const pco_trainer *trainer);
+
+/* The model that is trained further; NULL: it is trained from nothing. */
+const pco_model_file *pco_trainer_base(const pco_trainer *trainer);
 
 /* The parameters, in the order of the graph, and the number of their elements in all. */
 const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements);

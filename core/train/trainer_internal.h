@@ -26,9 +26,11 @@ typedef struct trainer_stage {
 struct pco_trainer {
     const pco_train_config *config;
     pco_session *session;
+    pco_model_file *base; /* that is trained further; NULL: none */
+    pco_nn_lora lora;     /* of training.lora */
     pco_model_spec model;
     pco_schedule schedule; /* the config's, with the model's width */
-    cJSON *document;       /* of config.json */
+    cJSON *document;       /* of config.json; NULL: trainer_base_write writes the model */
     pco_data *data;
     pco_nn_training training;
     trainer_stage **stages;
@@ -81,6 +83,14 @@ pco_status trainer_ranks_step(pco_trainer *trainer, pco_train_result *result, pc
 pco_status trainer_ranks_sum(pco_trainer *trainer, pco_status status, double *sum, pco_error *err);
 /* Before a checkpoint: do all ranks hold the same? */
 pco_status trainer_ranks_compare(pco_trainer *trainer, pco_error *err);
+
+/* fine_tune.c: opens the model that the config names, with what follows from it. Errors: those of opening it; FORMAT
+ * and UNSUPPORTED for one that does not fit the data, or cannot be written. */
+pco_status trainer_base_open(pco_trainer *trainer, pco_error *err);
+/* Gives all parameters the values of that model. */
+pco_status trainer_base_start(const pco_trainer *trainer, pco_error *err);
+/* Writes the folder's model, or adapter, with these tensors, which have the graph's names. */
+pco_status trainer_base_write(const pco_trainer *trainer, const pco_weight *items, uint32_t count, pco_error *err);
 
 /* checkpoint.c: the path of a file of the run, malloc'ed; NULL without memory. */
 char *trainer_path(const pco_trainer *trainer, const char *name);

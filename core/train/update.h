@@ -85,7 +85,9 @@ pco_status pco_state_set_add(pco_state_set *set, pco_session *session, const pco
 pco_status pco_state_set_read(pco_state_set *set, pco_session *session, const pco_nn_training *parameters,
                               pco_optimizer_type optimizer, int64_t step, const char *kept,
                               pco_error *err) PCO_NODISCARD;
-/* Writes the parameters of such a set as they are called. */
+/* The parameters of such a set as they are called; borrowed, in a list to free. NULL without memory. */
+pco_weight *pco_state_set_model(const pco_state_set *set, uint32_t parameters);
+/* Writes them. */
 pco_status pco_state_set_write_model(const pco_state_set *set, uint32_t parameters, const char *path,
                                      pco_error *err) PCO_NODISCARD;
 

@@ -46,7 +46,7 @@ class Model(_runtime.Opened):
     """A model that portico.load opened on a device. Calls of several threads wait for each other; close() or `with` gives
     its memory back."""
 
-    def __init__(self, path, device=None, context_length=0, progress=None):
+    def __init__(self, path, device=None, context_length=0, progress=None, adapter=None):
         path = os.fspath(path)
         bar = None
         if progress is None or isinstance(progress, bool):
@@ -69,6 +69,8 @@ class Model(_runtime.Opened):
         device = _runtime.device_spec(device) or _runtime.current_device()
         if device is not None:
             params.device = native.encoded(device, "device")
+        if adapter is not None:
+            params.adapter = native.encoded(os.fspath(adapter), "adapter")
         if progress is not None:
             params.progress = native.PROGRESS(call)
         handle = ctypes.c_void_p()
@@ -324,15 +326,16 @@ class Model(_runtime.Opened):
         return f"<portico.Model {info['architecture']}, {info['parameters']} parameters, on {info['device']}>"
 
 
-def load(path, *, device=None, context_length=0, progress=None):
+def load(path, *, device=None, context_length=0, adapter=None, progress=None):
     """Opens a model: a .gguf file, or a folder with config.json and model.safetensors.
 
         for piece in portico.load("model.gguf").generate("Once upon a time"):
             print(piece, end="")
 
     device: as in PORTICO_BACKEND; None: that of `with portico.device(...)`, or the best there is. context_length: most
-    tokens of a sequence; 0: what the file says, at most 4096. progress: True or False: a bar on stderr; None: where that is
+    tokens of a sequence; 0: what the file says, at most 4096. adapter: a folder with a low-rank adapter (LoRA) in PEFT's
+    layout, which is added to the weights. progress: True or False: a bar on stderr; None: where that is
     a terminal; or a function that is called with a share between 0 and 1 while the model is opened, which cancels by
     returning something true (CancelledError).
     """
-    return Model(path, device, context_length, progress)
+    return Model(path, device, context_length, progress, adapter)

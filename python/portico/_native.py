@@ -132,7 +132,7 @@ class ExecutableStats(Sized):
 
 class ModelParams(Sized):
     _fields_ = [("size", c_size_t), ("device", c_char_p), ("context_length", c_int64), ("progress", PROGRESS),
-                ("progress_user", c_void_p)]
+                ("progress_user", c_void_p), ("sequences", c_int64), ("cache_type", c_uint32), ("adapter", c_char_p)]
 
 
 class ModelInfo(Sized):

@@ -1,6 +1,8 @@
 """portico.load: text, tokens, logits, and what is said when something is wrong."""
 import gc
+import json
 import os
+import struct
 import threading
 
 import numpy as np
@@ -198,3 +200,34 @@ def test_a_forgotten_chat_is_given_back(monkeypatch):
     model.close()
     model.close()
     assert order[3:] == ["sequence_destroy", "model_close"]
+
+
+def write_adapter(folder, tensors):
+    """An adapter of rank 2 as PEFT writes it, of arrays by the names of modules and matrices."""
+    arrays = {f"base_model.model.model.layers.{name}.weight": a.astype("<f4") for name, a in tensors.items()}
+    header, at = {}, 0
+    for name, a in arrays.items():
+        header[name] = {"dtype": "F32", "shape": a.shape, "data_offsets": [at, at + a.nbytes]}
+        at += a.nbytes
+    text = json.dumps(header).encode()
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "r": 2, "lora_alpha": 4}')
+    (folder / "adapter_model.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + b"".join(a.tobytes() for a in arrays.values()))
+    return folder
+
+
+def test_adapter(tmp_path):
+    rng = np.random.default_rng(0)
+    base = os.path.join(DATES, "..", "..", "tests", "parity", "llama-q4_1.gguf")
+    a, b = rng.normal(size=(2, 64)), rng.normal(size=(64, 2))
+    adapter = write_adapter(tmp_path / "some", {"1.self_attn.o_proj.lora_A": a, "1.self_attn.o_proj.lora_B": b})
+    none = write_adapter(tmp_path / "none", {"1.self_attn.o_proj.lora_A": a, "1.self_attn.o_proj.lora_B": 0 * b})
+    with portico.load(base) as model:
+        plain = "".join(model.generate("the", max_tokens=12))
+    with portico.load(base, adapter=none) as model:
+        assert "".join(model.generate("the", max_tokens=12)) == plain
+    with portico.load(base, adapter=adapter) as model:
+        assert "".join(model.generate("the", max_tokens=12)) != plain
+    with pytest.raises(portico.Error, match="is no adapter"):
+        portico.load(base, adapter=tmp_path)

@@ -1,6 +1,6 @@
 /* test_parity FOLDER: trains FOLDER/NAME.json on the device of PORTICO_BACKEND for the updates of
- * FOLDER/NAME.csv, which PyTorch has done with the same weights, data and optimiser (FOLDER/train_torch.py),
- * and compares the losses. */
+ * FOLDER/NAME.csv, which PyTorch has done with the same weights, data and optimiser (FOLDER/train_torch.py; where a
+ * model is trained further, train_peft.py), and compares the losses. */
 #include "check.h"
 
 #include <math.h>
@@ -72,9 +72,32 @@ static void decoder(void **state)
     check_run("text");
 }
 
+/* All weights of a model in Q4_1. */
+static void tuned(void **state)
+{
+    (void)state;
+    check_run("tuned");
+}
+
+/* Adapters over weights that stay in Q4_1, whose gradient passes through them; PEFT's are over the same numbers in f32.
+ * Measured as above: at most 1.8e-7 here, and 5e-7 in the chats, on cpu:native, lavapipe and PoCL. Adapters whose scale
+ * is 1 % off give 8.8e-4. */
+static void lora(void **state)
+{
+    (void)state;
+    check_run("lora");
+}
+
+static void chat(void **state)
+{
+    (void)state;
+    check_run("chat");
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(encoder_decoder), cmocka_unit_test(decoder)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(encoder_decoder), cmocka_unit_test(decoder),
+                                       cmocka_unit_test(tuned), cmocka_unit_test(lora), cmocka_unit_test(chat)};
     pco_config config;
     pco_error err = {""};
     folder = argc > 1 ? argv[1] : "tests/parity";

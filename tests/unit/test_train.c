@@ -162,7 +162,7 @@ static void check_data_fails(const char *file, const char *part)
 {
     pco_data_config config = pairs_config(file);
     pco_data *data;
-    check_fails(pco_data_open(&config, 1, 2, &data, &err), PCO_ERROR_FORMAT, part);
+    check_fails(pco_data_open(&config, NULL, 1, 2, &data, &err), PCO_ERROR_FORMAT, part);
 }
 
 static void data_errors(void **state)
@@ -181,15 +181,15 @@ static void data_errors(void **state)
                             .buckets = {{4}, {4}},
                             .n_buckets = {1, 1}};
     pco_data *data;
-    check_fails(pco_data_open(&text, 1, 2, &data, &err), PCO_ERROR_FORMAT,
+    check_fails(pco_data_open(&text, NULL, 1, 2, &data, &err), PCO_ERROR_FORMAT,
                 "bad.txt:2: the text is not UTF-8 at byte 6");
     text.file = (char *)FILE_WITH("short.txt", "abcdefg");
-    check_ok(pco_data_open(&text, 1, 2, &data, &err));
+    check_ok(pco_data_open(&text, NULL, 1, 2, &data, &err));
     const pco_data_ids none = {-1, -1, -1, 0};
     check_fails(pco_data_encode(data, &none, &err), PCO_ERROR_FORMAT, "7 tokens, too few for windows of 4");
     pco_data_close(data);
     text.file = (char *)"/nowhere/at/all.txt";
-    check_fails(pco_data_open(&text, 1, 2, &data, &err), PCO_ERROR_IO, "/nowhere/at/all.txt");
+    check_fails(pco_data_open(&text, NULL, 1, 2, &data, &err), PCO_ERROR_IO, "/nowhere/at/all.txt");
 }
 
 /* A row must not be longer than the last bucket, which is what batches have room for. */
@@ -202,21 +202,21 @@ static void data_buckets(void **state)
     const pco_data_ids ids = {.pad = 0, .eos = 2, .decoder_start = 1, .add_eos_to_source = 1};
     pco_data *data;
     pairs.buckets[0][2] = 9;
-    check_ok(pco_data_open(&pairs, 1, 2, &data, &err));
+    check_ok(pco_data_open(&pairs, NULL, 1, 2, &data, &err));
     check_fails(pco_data_encode(data, &ids, &err), PCO_ERROR_FORMAT,
                 "'source_buckets' ends at 9, and a row can have 16 tokens");
     pco_data_close(data);
     pairs.buckets[0][2] = 16;
     pairs.n_buckets[1] = 1;
-    check_ok(pco_data_open(&pairs, 1, 2, &data, &err));
+    check_ok(pco_data_open(&pairs, NULL, 1, 2, &data, &err));
     check_fails(pco_data_encode(data, &ids, &err), PCO_ERROR_FORMAT, "'target_buckets' ends at 5");
     pco_data_close(data);
-    check_ok(pco_data_open(&dates, 1, 2, &data, &err));
+    check_ok(pco_data_open(&dates, NULL, 1, 2, &data, &err));
     check_fails(pco_data_encode(data, &ids, &err), PCO_ERROR_FORMAT,
                 "'source_buckets' ends at 36, and a row can have 37 tokens");
     pco_data_close(data);
     dates.buckets[0][0] = 37;
-    check_ok(pco_data_open(&dates, 1, 64, &data, &err));
+    check_ok(pco_data_open(&dates, NULL, 1, 64, &data, &err));
     check_ok(pco_data_encode(data, &ids, &err));
     int64_t longest = 0; /* a row of 37 does come up, and none is longer */
     for (int64_t i = 0; i < 512; i++) {
@@ -270,9 +270,9 @@ static void data_pairs(void **state)
     pco_data *data, *again;
     int64_t left_out;
     const pco_data_ids ids = {.pad = 0, .eos = 2, .decoder_start = 1, .add_eos_to_source = 1};
-    check_ok(pco_data_open(&config, 9, 3, &data, &err));
+    check_ok(pco_data_open(&config, NULL, 9, 3, &data, &err));
     check_ok(pco_data_encode(data, &ids, &err));
-    check_ok(pco_data_open(&config, 9, 3, &again, &err));
+    check_ok(pco_data_open(&config, NULL, 9, 3, &again, &err));
     check_ok(pco_data_encode(again, &ids, &err));
     assert_int_equal(pco_data_samples(data, PCO_DATA_TRAIN, &left_out), 10);
     assert_int_equal(left_out, 1);
@@ -321,7 +321,7 @@ static void data_text(void **state)
     pco_data *data;
     pco_data_batch batch;
     const pco_data_ids none = {-1, -1, -1, 0};
-    check_ok(pco_data_open(&config, 4, 5, &data, &err));
+    check_ok(pco_data_open(&config, NULL, 4, 5, &data, &err));
     check_ok(pco_data_encode(data, &none, &err));
     assert_int_equal(pco_data_samples(data, PCO_DATA_TRAIN, NULL), 99);    /* (800 - 8) / 8 */
     assert_int_equal(pco_data_samples(data, PCO_DATA_HELD_OUT, NULL), 24); /* (200 - 1) / 8 */
@@ -401,7 +401,7 @@ static void check_model_fails(const char *field, const char *part)
     pco_model_spec model;
     int size = snprintf(text, sizeof text, "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
     check_ok(pco_train_config_load(file_with("model.json", text, (size_t)size), &none, &config, &err));
-    check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
+    check_ok(pco_data_open(&config.data, NULL, 0, 2, &data, &err));
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT, part);
     pco_data_close(data);
     pco_train_config_release(&config);
@@ -437,7 +437,7 @@ static void configs(void **state)
     pco_data *data;
     cJSON *document;
     pco_model_spec model;
-    check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
+    check_ok(pco_data_open(&config.data, NULL, 0, 2, &data, &err));
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT,
                 "vocab_size does not match the tokenizer, which has 65 tokens");
     pco_data_close(data);

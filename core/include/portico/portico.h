@@ -109,6 +109,8 @@ typedef struct pco_model_params {
      * and grow to twice that, and again, up to context_length, as a sequence gets longer (those of an encoder-decoder
      * have all of it at once). */
     uint32_t cache_type;
+    const char *adapter; /* a folder with a low-rank adapter in PEFT's layout (adapter_config.json and
+                            adapter_model.safetensors), which is added to the weights; NULL: none */
 } pco_model_params;
 
 /* Opens a model on a device: a .gguf file (or the first of several that belong together), a folder of Hugging Face

@@ -1,0 +1,206 @@
+/* Projections by their two names, that of the model's graph and that of transformers; and the order of their rows. */
+#include "models/adapter_internal.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PART(name) (int)(offsetof(pco_layer_names, name) / sizeof(const char *))
+
+/* What modules are called in layers, and the layers themselves. */
+typedef struct adapter_naming {
+    const char *layer;
+    const pco_layer_names *names;
+} adapter_naming;
+
+static const pco_layer_names *adapter_names(const pco_model_spec *spec, pco_model_side side)
+{
+    return side == PCO_DECODER && spec->decoder_names ? spec->decoder_names : &spec->names;
+}
+
+static adapter_naming adapter_of_graph(const pco_model_file *file, pco_model_side side)
+{
+    return (adapter_naming){file->spec.stacks[side].layer, adapter_names(&file->spec, side)};
+}
+
+/* A GGUF file has names of its own. Of what folders call encoders and encoder-decoders, the spec leaves out the
+ * beginning, which is not part of a naming here. */
+static adapter_naming adapter_of_hub(const pco_model_file *file, pco_model_side side)
+{
+    const pco_hub *hub = file->family->hub;
+    if (!file->gguf || !hub) return adapter_of_graph(file, side);
+    return (adapter_naming){hub->stack.layer, &hub->names};
+}
+
+/* Is that part of a layer a projection that stands alone? */
+static int adapter_adapts(const pco_model_file *file, pco_model_side side, int part)
+{
+    const pco_model_spec *spec = &file->spec;
+    const pco_layer_names *names = adapter_names(spec, side);
+    const int gated = spec->activation_function == PCO_NN_SWIGLU || spec->activation_function == PCO_NN_GEGLU,
+              experts = side == PCO_DECODER && spec->experts > 0;
+    if (part == PART(query) || part == PART(key) || part == PART(value)) return !names->fused;
+    if (part == PART(gate) || part == PART(up)) return gated && !experts && !names->gate_up;
+    if (part == PART(gate_up) || part == PART(down)) return gated && !experts;
+    if (part == PART(fc1) || part == PART(fc2)) return !gated && !experts;
+    return part == PART(fused) || part == PART(output) || part == PART(cross_query) || part == PART(cross_key) ||
+           part == PART(cross_value) || part == PART(cross_output);
+}
+
+enum { ADAPTER_PARTS = sizeof(pco_layer_names) / sizeof(const char *) };
+
+int adapter_find(const pco_model_file *file, const char *name, int of_hub, adapter_place *place)
+{
+    for (int side = PCO_ENCODER; side <= PCO_DECODER; side++) {
+        const adapter_naming naming =
+            of_hub ? adapter_of_hub(file, (pco_model_side)side) : adapter_of_graph(file, (pco_model_side)side);
+        const char *const *parts = (const char *const *)naming.names;
+        if (!file->spec.layers[side] || !naming.layer) continue;
+        const size_t star = strcspn(naming.layer, "*");
+        if (strncmp(name, naming.layer, star) != 0 || name[star] < '0' || name[star] > '9') continue;
+        char *end;
+        const int64_t layer = strtol(name + star, &end, 10);
+        const char *behind = naming.layer[star] ? naming.layer + star + 1 : "";
+        if (layer >= file->spec.layers[side] || strncmp(end, behind, strlen(behind)) != 0) continue;
+        end += strlen(behind);
+        for (int part = 0; part < ADAPTER_PARTS && *end == '.'; part++)
+            if (parts[part] && strcmp(end + 1, parts[part]) == 0 && adapter_adapts(file, (pco_model_side)side, part)) {
+                *place = (adapter_place){(pco_model_side)side, layer, part};
+                return 1;
+            }
+    }
+    return 0;
+}
+
+static int adapter_name(const pco_model_file *file, const adapter_place *place, int of_hub, char name[PCO_SPEC_NAME])
+{
+    const adapter_naming naming = of_hub ? adapter_of_hub(file, place->side) : adapter_of_graph(file, place->side);
+    const char *part = ((const char *const *)naming.names)[place->part];
+    const char *prefix = of_hub && file->family->hub && file->family->hub->prefix ? file->family->hub->prefix : "";
+    const size_t star = strcspn(naming.layer, "*");
+    return part && snprintf(name, PCO_SPEC_NAME, "%s%.*s%" PRId64 "%s.%s", prefix, (int)star, naming.layer,
+                            place->layer, naming.layer[star] ? naming.layer + star + 1 : "", part) < PCO_SPEC_NAME;
+}
+
+int pco_adapter_module(const pco_model_file *file, const char *projection, char module[PCO_SPEC_NAME])
+{
+    adapter_place place;
+    return adapter_find(file, projection, 0, &place) && adapter_name(file, &place, 1, module);
+}
+
+int pco_adapter_projection(const pco_model_file *file, const char *module, char projection[PCO_SPEC_NAME])
+{
+    adapter_place place;
+    const char *prefix = file->family->hub && file->family->hub->prefix ? file->family->hub->prefix : "";
+    if (strncmp(module, prefix, strlen(prefix)) == 0) module += strlen(prefix);
+    return adapter_find(file, module, 1, &place) && adapter_name(file, &place, 0, projection);
+}
+
+int pco_adapter_matches(const char *module, const char *target)
+{
+    const size_t all = strlen(module), size = strlen(target);
+    if (size > all || strcmp(module + all - size, target) != 0) return 0;
+    return size == all || module[all - size - 1] == '.';
+}
+
+const char *adapter_hub_part(const pco_model_file *file, const adapter_place *place)
+{
+    return ((const char *const *)adapter_of_hub(file, place->side).names)[place->part];
+}
+
+/* Pairs of rows that RoPE turns together: side by side in GGUF, half a head apart in transformers. */
+static int adapter_pairs(const pco_model_file *file, const adapter_place *place)
+{
+    return file->family->hub && file->gguf && file->spec.rope_interleaved &&
+           (place->part == PART(query) || place->part == PART(key));
+}
+
+static int adapter_groups(const pco_model_file *file, const adapter_place *place)
+{
+    return file->family->hub && file->family->hub->grouped && place->part == PART(fused);
+}
+
+int64_t adapter_moved_rows(const pco_model_file *file, const adapter_place *place)
+{
+    const pco_model_spec *spec = &file->spec;
+    const int64_t heads = spec->attention_heads[place->side], groups = spec->kv_heads[place->side],
+                  head_dim = spec->head_dim[place->side];
+    if (adapter_pairs(file, place)) return (place->part == PART(query) ? heads : groups) * head_dim;
+    return adapter_groups(file, place) ? (heads + 2 * groups) * head_dim : 0;
+}
+
+int64_t adapter_hub_row(const pco_model_file *file, const adapter_place *place, int64_t row)
+{
+    const pco_model_spec *spec = &file->spec;
+    const int64_t heads = spec->attention_heads[place->side], groups = spec->kv_heads[place->side],
+                  head_dim = spec->head_dim[place->side];
+    if (adapter_pairs(file, place))
+        return pco_hub_paired_row(row, head_dim, spec->rope_dimensions ? spec->rope_dimensions : head_dim);
+    if (!adapter_groups(file, place)) return row;
+    const int64_t head = row / head_dim, queries = heads / groups;
+    const int64_t group = head < heads ? head / queries : (head - heads) % groups,
+                  within = head < heads ? head % queries : queries + (head - heads) / groups;
+    return (group * (queries + 2) + within) * head_dim + row % head_dim;
+}
+
+int adapter_transposed(const pco_model_file *file, const adapter_place *place)
+{
+    const pco_hub *hub = file->family->hub;
+    const char *part = adapter_hub_part(file, place);
+    for (const char *const *name = hub ? hub->transposed : NULL; name && *name && part; name++)
+        if (strcmp(*name, part) == 0) return 1;
+    return 0;
+}
+
+int pco_adapter_usual(const pco_model_file *file, const char *projection)
+{
+    static const int parts[] = {PART(query), PART(value), PART(fused), PART(cross_query), PART(cross_value)};
+    adapter_place place;
+    if (!adapter_find(file, projection, 0, &place)) return 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (place.part == parts[i]) return 1;
+    return 0;
+}
+
+/* The projections of a model, one after the other; start with a place of zeros, layer -1. 0: there are no more. */
+static int adapter_next(const pco_model_file *file, adapter_place *place)
+{
+    for (;;) {
+        const pco_model_side side = place->side;
+        if (++place->layer >= file->spec.layers[side]) {
+            place->layer = 0;
+            if (++place->part == ADAPTER_PARTS) {
+                if (side == PCO_DECODER) return 0;
+                *place = (adapter_place){PCO_DECODER, -1, 0};
+                continue;
+            }
+        }
+        if (place->layer < file->spec.layers[side] &&
+            ((const char *const *)adapter_names(&file->spec, side))[place->part] && adapter_hub_part(file, place) &&
+            adapter_adapts(file, side, place->part))
+            return 1;
+    }
+}
+
+int pco_adapter_has(const pco_model_file *file, const char *target)
+{
+    adapter_place place = {PCO_ENCODER, -1, 0};
+    char module[PCO_SPEC_NAME];
+    while (adapter_next(file, &place))
+        if (adapter_name(file, &place, 1, module) && pco_adapter_matches(module, target)) return 1;
+    return 0;
+}
+
+const char *pco_adapter_parts(const pco_model_file *file, char *text, size_t size)
+{
+    adapter_place place = {PCO_ENCODER, -1, 0};
+    size_t used = 0;
+    *text = 0;
+    while (adapter_next(file, &place)) {
+        if (place.layer || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", adapter_hub_part(file, &place));
+    }
+    return text;
+}
