@@ -476,12 +476,64 @@ static void test_nothing_square(void **state)
     }
 }
 
+/* y = x W^T with a frozen W of each quantised type: the gradient of x passes through W as it is, u W for the loss sum u
+ * y. A weight may be rounded three times when its block is read, each time by at most 2^-24 of three times the largest
+ * weight (d q + m); then there are ROWS products and sums. */
+static void test_frozen(void **state)
+{
+    enum { COUNT = 3, ROWS = 5, WIDTH = 256 };
+    (void)state;
+    for (uint32_t dtype = 0; dtype < PCO_DTYPE_COUNT; dtype++) {
+        uint64_t seed = 5 + dtype, bytes = 0;
+        float w[ROWS * WIDTH], u[COUNT * ROWS], x[COUNT * WIDTH] = {0}, got[COUNT * WIDTH], largest = 0;
+        if (!pco_dtype_is_quantised(dtype)) continue;
+        for (int i = 0; i < ROWS * WIDTH; i++) w[i] = (float)(2 * draw(&seed) - 1);
+        for (int i = 0; i < COUNT * ROWS; i++) u[i] = (float)(2 * draw(&seed) - 1);
+        check_ok(pco_dtype_bytes(dtype, 2, SHAPE(ROWS, WIDTH), &bytes, &err));
+        void *blocks = malloc(bytes);
+        check_ok(pco_dtype_from_f32(dtype, w, ROWS * WIDTH, blocks, &err));
+        check_ok(pco_dtype_to_f32(dtype, blocks, ROWS * WIDTH, w, &err));
+        for (int i = 0; i < ROWS * WIDTH; i++) largest = fmaxf(largest, fabsf(w[i]));
+        pco_graph *g = pco_graph_create();
+        const uint32_t a = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(COUNT, WIDTH)),
+                       b = pco_graph_constant(g, "w", (pco_dtype)dtype, 2, SHAPE(ROWS, WIDTH), blocks),
+                       y = pco_linear(g, a, b, PCO_NONE, 0),
+                       terms = pco_binary(g, PCO_OP_MUL, y, pco_graph_input(g, "u", PCO_F32, 2, SHAPE(COUNT, ROWS))),
+                       loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, terms, 1, SHAPE(-1)), 0, 1);
+        uint32_t gradient;
+        check_ok(pco_gradients(g, loss, &a, 1, &gradient, &err));
+        pco_graph_output(g, gradient, "gradient");
+        pco_graph_output(g, loss, "loss");
+        pco_executable *e = NULL;
+        const pco_executable_params params = {.size = sizeof params, .name = "frozen"};
+        check_ok(pco_executable_create(device_session, g, &params, &e, &err));
+        check_ok(pco_executable_write(e, pco_executable_tensor(e, "x"), x, sizeof x, &err));
+        check_ok(pco_executable_write(e, pco_executable_tensor(e, "u"), u, sizeof u, &err));
+        check_ok(pco_executable_run(e, &err));
+        check_ok(pco_executable_read(e, pco_executable_tensor(e, "gradient"), got, sizeof got, &err));
+        for (int i = 0; i < COUNT * WIDTH; i++) {
+            double want = 0, bound = 0;
+            for (int n = 0; n < ROWS; n++) {
+                const double factor = (double)u[i / WIDTH * ROWS + n], weight = (double)w[n * WIDTH + i % WIDTH];
+                want += factor * weight;
+                bound += fabs(factor) * (2 * ROWS * fabs(weight) + 3 * 3 * (double)largest) * 0x1p-24;
+            }
+            if (!(fabs((double)got[i] - want) <= bound))
+                fail_msg("%s: the gradient of element %d is %.9g, and should be %.9g", pco_dtype_name(dtype), i,
+                         (double)got[i], want);
+        }
+        pco_executable_destroy(e);
+        pco_graph_destroy(g);
+        free(blocks);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),   cmocka_unit_test(test_errors),         cmocka_unit_test(test_special),
         cmocka_unit_test(test_float64), cmocka_unit_test(test_device),         cmocka_unit_test(test_rounded_once),
-        cmocka_unit_test(test_ties),    cmocka_unit_test(test_nothing_square),
+        cmocka_unit_test(test_ties),    cmocka_unit_test(test_nothing_square), cmocka_unit_test(test_frozen),
     };
     return cmocka_run_group_tests(tests, device_open, device_close);
 }
