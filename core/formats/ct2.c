@@ -14,6 +14,8 @@ enum { CT2_NAME = 256, CT2_RANK = 4 };
 typedef struct ct2_variable {
     char name[CT2_NAME]; /* as the file has it */
     uint32_t rank, item;
+    const char *type; /* "F32" and so on; of what version 2 has, by the size of an element */
+    int32_t dtype;    /* -1: none that Portico runs */
     int64_t shape[CT2_RANK];
     uint64_t count;
     const unsigned char *data;
@@ -24,6 +26,7 @@ typedef struct ct2_reader {
     size_t size, at;
     const char *label;
     pco_weights *weights;
+    uint32_t version;
     uint64_t copied;
     pco_status status;
     pco_error *err;
@@ -68,6 +71,30 @@ static void ct2_string(ct2_reader *r, char text[CT2_NAME])
         memcpy(text, bytes, length);
 }
 
+/* From version 4 on files say the type of a variable, by these numbers. */
+static const struct {
+    const char *name;
+    uint32_t item;
+    int32_t dtype;
+} ct2_types[] = {{"F32", 4, PCO_F32}, {"I8", 1, -1},       {"I16", 2, -1},
+                 {"I32", 4, -1},      {"F16", 2, PCO_F16}, {"BF16", 2, PCO_BF16}};
+
+/* The type, and how many elements there are. */
+static void ct2_type_read(ct2_reader *r, ct2_variable *v)
+{
+    static const uint32_t by_size[5] = {0, 1, 2, 0, 0};
+    const uint32_t said = ct2_number(r, 1);
+    const uint32_t type = r->version >= 4 ? said : said <= 4 ? by_size[said] : 0;
+    if (type >= sizeof ct2_types / sizeof *ct2_types) ct2_damaged(r);
+    if (r->status) return;
+    v->type = ct2_types[type].name;
+    v->dtype = ct2_types[type].dtype;
+    v->item = ct2_types[type].item;
+    v->count = ct2_number(r, 4);
+    if (r->version < 4 ? said != v->item : v->count % v->item) ct2_damaged(r);
+    if (r->version >= 4) v->count /= v->item;
+}
+
 static void ct2_variable_read(ct2_reader *r, ct2_variable *v)
 {
     uint64_t count = 1;
@@ -78,9 +105,10 @@ static void ct2_variable_read(ct2_reader *r, ct2_variable *v)
         v->shape[i] = ct2_number(r, 4);
         if (__builtin_mul_overflow(count, (uint64_t)v->shape[i], &count)) ct2_damaged(r);
     }
-    v->item = ct2_number(r, 1);
-    v->count = ct2_number(r, 4);
-    if (v->count != count || (v->item != 1 && v->item != 2 && v->item != 4)) ct2_damaged(r);
+    v->item = 1;
+    v->count = 0;
+    ct2_type_read(r, v);
+    if (v->count != count) ct2_damaged(r);
     v->data = ct2_take(r, v->count * v->item);
 }
 
@@ -141,7 +169,9 @@ static void ct2_add(ct2_reader *r, const ct2_variable *v, const ct2_variable *sc
     memcpy(weight.shape, v->shape, sizeof v->shape);
     if (scale) {
         const uint64_t each = scale->count ? v->count / scale->count : 0;
-        if (v->item == 4 || scale->item != 4 || scale->count == 0 || v->count % scale->count || v->count == 0) {
+        const int whole = strcmp(v->type, "I8") == 0 || strcmp(v->type, "I16") == 0;
+        if (!whole || strcmp(scale->type, "F32") != 0 || scale->count == 0 || v->count % scale->count ||
+            v->count == 0) {
             r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: the scale of '%s' does not fit it", r->label, v->name);
             return;
         }
@@ -154,9 +184,9 @@ static void ct2_add(ct2_reader *r, const ct2_variable *v, const ct2_variable *sc
             values[i] = (v->item == 2 ? (float)wide : (float)(signed char)v->data[i]) / by;
         }
         weight.data = values;
-    } else if (v->item != 4) { /* numbers about the model */
-        weight.type_name = v->item == 2 ? "I16" : "I8";
-        weight.dtype = -1;
+    } else { /* those that do not run are numbers about the model */
+        weight.type_name = v->type;
+        weight.dtype = v->dtype;
         weight.bytes = v->count * v->item;
     }
     if (r->status) return;
@@ -196,17 +226,43 @@ static void ct2_variables(ct2_reader *r, uint32_t count)
     }
 }
 
+/* Other names of variables: from version 3 on, behind all. */
+static void ct2_aliases(ct2_reader *r)
+{
+    const uint32_t count = ct2_number(r, 4);
+    if (!r->status) r->status = pco_weights_index(r->weights, r->err); /* what they are names of */
+    const uint32_t before = r->weights->count;
+    for (uint32_t i = 0; i < count && !r->status; i++) {
+        char texts[2][CT2_NAME], names[2][CT2_NAME];
+        const pco_weight *of = NULL;
+        for (int t = 0; t < 2; t++) {
+            ct2_string(r, texts[t]);
+            ct2_name(texts[t], names[t]);
+        }
+        if (r->status) return;
+        const uint32_t now = r->weights->count;
+        r->weights->count = before; /* those that are indexed */
+        of = pco_weights_find(r->weights, names[1]);
+        r->weights->count = now;
+        if (!of)
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: '%s' is said to be '%s', which is not there", r->label,
+                                 texts[0], texts[1]);
+        const pco_weight item = of ? *of : (pco_weight){0};
+        if (!r->status) r->status = pco_weights_add(r->weights, &item, names[0], strlen(names[0]), r->err);
+        if (!r->status && item.dtype >= 0) ct2_add_halves(r, names[0], &item);
+    }
+}
+
 pco_status pco_ct2_parse(const void *data, size_t size, const char *label, pco_weights **weights, pco_error *err)
 {
     ct2_reader r = {.data = data, .size = size, .label = label, .err = err};
     char spec[CT2_NAME];
     *weights = NULL;
-    const uint32_t version = ct2_number(&r, 4);
-    if (!r.status && version != 2)
-        r.status =
-            pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                     "%s is no CTranslate2 model of version 2, the only one that Portico reads (it says %" PRIu32 ")",
-                     label, version);
+    const uint32_t version = r.version = ct2_number(&r, 4);
+    if (!r.status && (version < 2 || version > 6))
+        r.status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "%s is no CTranslate2 model of version 2 to 6, which Portico reads (it says %" PRIu32 ")",
+                            label, version);
     ct2_string(&r, spec);
     ct2_number(&r, 4);
     const uint32_t count = ct2_number(&r, 4);
@@ -214,6 +270,7 @@ pco_status pco_ct2_parse(const void *data, size_t size, const char *label, pco_w
     r.weights = pco_weights_create(label);
     if (!r.weights) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
     ct2_variables(&r, count);
+    if (!r.status && version >= 3) ct2_aliases(&r);
     if (!r.status && r.at != r.size) ct2_damaged(&r);
     if (!r.status) r.status = pco_weights_add_note(r.weights, "spec", spec, err);
     if (!r.status) r.status = pco_weights_index(r.weights, err);
