@@ -109,13 +109,10 @@ def trained_logits(portico, torch, transformers, folder, name):
 
 
 def with_transformers(portico, work):
-    try:
-        import safetensors.torch
-        import torch
-        import transformers
-    except ImportError as error:
-        print(f"skipped: {error}")
-        return 77
+    import safetensors.torch
+    import torch
+    import transformers
+
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}")
@@ -142,9 +139,6 @@ def with_transformers(portico, work):
 
 
 def with_llama(portico, work, command):
-    if not shutil.which(command[0]):
-        print(f"skipped: there is no {command[0]}")
-        return 77
     wrong = characters = 0
     for name, prompt in ((n, p) for n, row in TRAINED.items() if row[2] for p in PROMPTS):
         tokens = answer(portico, f"{work / name}.gguf", prompt, 12)[1]
@@ -169,7 +163,25 @@ def with_llama(portico, work, command):
     return wrong or characters < 50
 
 
+def missing(peer, command):
+    """Why there is no such peer."""
+    if peer == "llama":
+        return None if shutil.which(command[0]) else f"there is no {command[0]}"
+    if peer == "transformers":
+        try:
+            import safetensors.torch  # noqa: F401
+            import torch  # noqa: F401
+            import transformers  # noqa: F401
+        except ImportError as error:
+            return error
+    return None
+
+
 def main(portico, peer, *command):
+    command = list(command) or ["llama-completion"]
+    if missing(peer, command):
+        print(f"skipped: {missing(peer, command)}")
+        return 77
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         for name, (options, _, _) in TRAINED.items():
@@ -180,7 +192,7 @@ def main(portico, peer, *command):
             return own(portico, work)
         if peer == "transformers":
             return with_transformers(portico, work)
-        return with_llama(portico, work, list(command) or ["llama-completion"])
+        return with_llama(portico, work, command)
 
 
 if __name__ == "__main__":
