@@ -590,6 +590,7 @@ static pco_status attention_backward_supports(gpu_lowering *gpu)
 {
     const attention_sizes z = attention_read(gpu);
     if (gpu_need_rounds(gpu, attention_rounds_back(gpu, &z))) return gpu->status;
+    if (gpu_workgroup(gpu, 64) < 4) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "weights are read by fours");
     const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
     if (gpu->software && scores > ATTENTION_FEW_SCORES && scores * 4 <= ATTENTION_SCORE_BYTES)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a processor is faster step by step with %llu scores",

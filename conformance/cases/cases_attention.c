@@ -123,7 +123,8 @@ static const conf_attention_spec SPECS[] = {
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 
 /* Few rows over keys that are split into parts (edges of 128): a cache, of which each row sees another part; heads with
- * keys of their own; rows of several heads in a block, on both sides of an edge; then each size of heads. */
+ * keys of their own; rows of several heads in a block, on both sides of an edge, some of which see nothing of the first
+ * part; then each size of heads. */
 static const conf_attention_spec LONG_SPECS[] = {
     {.b = 4,
      .h = 2,
@@ -137,7 +138,17 @@ static const conf_attention_spec LONG_SPECS[] = {
      .lengths = LONG,
      .starts = LONG},
     {.b = 1, .h = 2, .g = 2, .s = 1, .t = 300, .d = 64, .e = 64, .layout = 1},
-    {.b = 2, .h = 3, .g = 1, .s = 5, .t = 270, .d = 64, .e = 64, .layout = 0, .causal = 1, .starts = LONG},
+    {.b = 2,
+     .h = 4,
+     .g = 2,
+     .s = 5,
+     .t = 270,
+     .d = 64,
+     .e = 64,
+     .layout = 0,
+     .causal = 1,
+     .window = 60,
+     .starts = LONG},
     {.b = 2, .h = 2, .g = 2, .s = 1, .t = 130, .d = 8, .e = 8, .layout = 1, .softcap = 2.0, .mask = "2,2,1,130"},
     {.b = 2, .h = 2, .g = 1, .s = 2, .t = 130, .d = 8, .e = 8, .layout = 0, .mask = "2,2,1,130", .boolean = 1},
     {.b = 1, .h = 6, .g = 2, .s = 1, .t = 129, .d = 128, .e = 128, .layout = 1, .softcap = 2.0, .window = 60},
