@@ -57,7 +57,14 @@ typedef struct pco_nn_training {
                        each layer takes the next stream */
     uint32_t seed, offset;
     int64_t streams;
+    const struct pco_nn_layer_scope *layers; /* of whole stacks in this graph, the last one first; in its memory */
 } pco_nn_training;
+
+/* The scope of a layer's nodes. */
+typedef struct pco_nn_layer_scope {
+    const char *name;
+    const struct pco_nn_layer_scope *before;
+} pco_nn_layer_scope;
 void pco_nn_training_release(pco_nn_training *training);
 
 /* Appends a copy of a list, for other graphs. 0 without memory: then `to` is empty. */

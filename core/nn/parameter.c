@@ -24,6 +24,7 @@ void pco_nn_training_begin(const pco_nn *nn, pco_dtype dtype, double dropout, do
 {
     pco_nn_training *training = nn->training;
     training->streams = 0;
+    training->layers = NULL;
     training->dtype = dtype;
     training->dropout = dropout;
     training->lora_dropout = lora_dropout;

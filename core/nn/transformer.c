@@ -154,16 +154,30 @@ static uint32_t transformer_layer(const nn_stack *stack, uint32_t x, const char 
     return pco_nn_cross_layer(nn, x, &layer, &self, &cross);
 }
 
+/* Nodes from here on belong to that layer, which training can compute again. */
+static void transformer_scope(const pco_nn *nn, const char *layer)
+{
+    const char *name = pco_nn_scoped(nn, layer);
+    pco_nn_layer_scope *scope = pco_arena_allocate(&nn->graph->arena, sizeof *scope);
+    pco_graph_scope(nn->graph, "%s", name);
+    if (!scope) {
+        pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
+    } else if (nn->training) {
+        *scope = (pco_nn_layer_scope){name, nn->training->layers};
+        nn->training->layers = scope;
+    }
+}
+
 /* All layers, each under a scope of its own, and the last norm. */
 static uint32_t transformer_layers(const nn_stack *stack, uint32_t x, const char *name, int64_t layers)
 {
     const pco_nn *nn = stack->nn;
     const pco_nn_transformer_params *p = &stack->params;
-    const char *before = nn->graph->scope, *scope = nn->scope ? nn->scope : "", *dot = nn->scope ? "." : "";
+    const char *before = nn->graph->scope;
     if (!pco_nn_size(nn, name, "layers", layers)) return PCO_NONE;
     for (int64_t i = 0; i < layers && !nn->graph->status; i++) {
         const char *layer = pco_nn_name(nn, "%s.layers.%" PRId64, name, i);
-        pco_graph_scope(nn->graph, "%s%s%s", scope, dot, layer);
+        transformer_scope(nn, layer);
         x = transformer_layer(stack, x, layer);
     }
     pco_graph_scope(nn->graph, "%s", before);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "graph/passes.h"
 #include "train/initialization.h"
 
 static pco_status training_no_memory(pco_error *err)
@@ -142,6 +143,8 @@ static pco_status training_finish(const pco_training *training, pco_nn *nn, uint
     const uint32_t scaled = pco_binary(graph, PCO_OP_MUL, loss, factor);
     for (uint32_t i = 0; i < parameters->count; i++) wrt[i] = parameters->items[i].tensor;
     pco_status status = pco_gradients(graph, scaled, wrt, parameters->count, gradients, err);
+    for (const pco_nn_layer_scope *layer = parameters->layers; layer && p->recompute && !status; layer = layer->before)
+        pco_graph_recompute(graph, scaled, layer->name);
     if (!status && p->accumulation > 1)
         pco_update_accumulate(nn, gradients);
     else if (!status)

@@ -193,6 +193,57 @@ static void test_schedule(void **state)
     end(&r);
 }
 
+/* ---- layers that are computed again ---- */
+
+enum { LAYERS = 3, WIDE = 16, LONG = 128 };
+
+/* Two updates of a stack with dropout; the parameters at the end, and what the executable is made of. */
+static pco_executable_stats recomputed(int recompute, float *values)
+{
+    const pco_training_params params = {.size = sizeof params, .learning_rate = 0.05, .recompute = recompute};
+    const pco_nn_params with_dropout = {.size = sizeof with_dropout, .dropout = 0.1};
+    const pco_nn_transformer_params stack = {
+        .size = sizeof stack, .width = WIDE, .heads = 2, .layers = LAYERS, .normalize_before = 1};
+    const pco_initialization how = {.size = sizeof how, .seed = 4};
+    pco_executable_stats stats = {.size = sizeof stats};
+    float x[LONG * WIDE];
+    int32_t labels[LONG];
+    run r;
+    for (int i = 0; i < LONG * WIDE; i++) x[i] = models_uniform(1, 2, i, 1, 0);
+    for (int i = 0; i < LONG; i++) labels[i] = i % WIDE;
+    check_ok(pco_session_open(context, NULL, &r.session, &err));
+    check_ok(pco_training_create(r.session, &params, &r.training, &err));
+    pco_graph *graph = pco_graph_create();
+    pco_nn *nn = pco_nn_create(graph, &with_dropout);
+    const uint32_t in = pco_graph_input(graph, "x", PCO_F32, 3, (int64_t[]){1, LONG, WIDE});
+    const uint32_t classes = pco_graph_input(graph, "labels", PCO_I32, 2, (int64_t[]){1, LONG});
+    const uint32_t y = pco_nn_encoder(nn, in, "stack", &stack, NULL);
+    check_ok(pco_training_add(r.training, nn, pco_nn_cross_entropy(nn, y, classes, 0), &r.batch, &err));
+    pco_nn_destroy(nn);
+    pco_graph_destroy(graph);
+    check_ok(pco_training_initialize(r.training, &how, &err));
+    check_ok(pco_executable_write(r.batch, pco_executable_tensor(r.batch, "x"), x, sizeof x, &err));
+    check_ok(pco_executable_write(r.batch, pco_executable_tensor(r.batch, "labels"), labels, sizeof labels, &err));
+    for (int i = 0; i < 2; i++) check_ok(pco_training_step(r.training, r.batch, NULL, &err));
+    check_ok(pco_session_read_state(r.session, "stack.layers.0.linear1.weight", values,
+                                    4 * WIDE * WIDE * sizeof *values, &err));
+    check_ok(pco_executable_inspect(r.batch, &stats, &err));
+    end(&r);
+    return stats;
+}
+
+static void test_recompute(void **state)
+{
+    (void)state;
+    static float kept[4 * WIDE * WIDE], again[4 * WIDE * WIDE];
+    const pco_executable_stats all = recomputed(0, kept), fewer = recomputed(1, again);
+    assert_memory_equal(kept, again, sizeof kept);
+    assert_true(fewer.nodes > all.nodes);
+    assert_true(fewer.arena_lower_bound < all.arena_lower_bound);
+    print_message("recompute: %llu bytes at least, %llu without\n", (unsigned long long)fewer.arena_lower_bound,
+                  (unsigned long long)all.arena_lower_bound);
+}
+
 /* ---- checkpoints ---- */
 
 static void file_path(char path[512], const char *name) { snprintf(path, 512, "%s/%s", training_folder, name); }
@@ -391,7 +442,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_optimisers), cmocka_unit_test(test_schedule),
                                        cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_not_finite),
                                        cmocka_unit_test(test_scaling),    cmocka_unit_test(test_params),
-                                       cmocka_unit_test(test_misuse)};
+                                       cmocka_unit_test(test_misuse),     cmocka_unit_test(test_recompute)};
     pco_error error = {""};
     if (argc != 3) return 2;
     training_folder = argv[2];

@@ -62,6 +62,8 @@ typedef struct pco_training_params {
     double loss_scale;           /* its first factor, a power of two up to 2^24; 0: 65536 */
     int64_t loss_scale_interval; /* it doubles after so many good updates, and halves after a bad one; 0: 1000 */
     uint64_t seed;               /* of dropout */
+    int recompute; /* 1: the insides of layers of pco_nn_encoder and pco_nn_decoder are computed again for the
+                      gradients instead of being kept: less memory, more time, the same bits */
 } pco_training_params;
 
 /* Errors: INVALID for values that make no sense, by their name; OUT_OF_HOST_MEMORY. */
