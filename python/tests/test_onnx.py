@@ -311,6 +311,27 @@ def test_indices_and_ends(random):
         np.testing.assert_array_equal(y, np.pad(x, [(1, 2), (2, 1)], mode=mode))
 
 
+def test_resize():
+    x = np.array([[1, 2, 4], [3, 8, 6]], np.float32)
+    none, twice = np.zeros(0, np.float32), np.array([2, 2], np.float32)
+    np.testing.assert_array_equal(run_node("Resize", x, none, twice, constant=(1, 2))[0], x.repeat(2, 0).repeat(2, 1))
+    y, = run_node("Resize", x, none, twice, constant=(1, 2), mode="linear")
+    for axis, n in ((0, 2), (1, 3)):  # a quarter of the way from the nearest to the next, from whose edge on there is none
+        at = (np.arange(2 * n) + 0.5) / 2 - 0.5
+        low, part = np.floor(at).astype(int), at - np.floor(at)
+        part = part.reshape(-1, 1) if axis == 0 else part
+        x = x.take(np.clip(low, 0, n - 1), axis) * (1 - part) + x.take(np.clip(low + 1, 0, n - 1), axis) * part
+    np.testing.assert_allclose(y, x, rtol=0, atol=4 * 2 ** -24 * 8)  # weights are exact, and each axis rounds three times
+    y, = run_node("Resize", np.arange(4, dtype=np.int32).reshape(2, 2), none, none, np.array([3, 4]), constant=(1, 2, 3),
+                  coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    assert y.tolist() == [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]]
+    for wrong, named in ((dict(antialias=1), "antialias"), (dict(coordinate_transformation_mode="tf_crop_and_resize"), "tf_crop")):
+        with pytest.raises(portico.UnsupportedError, match=named):
+            run_node("Resize", x, none, twice, constant=(1, 2), opset=18, **wrong)
+    with pytest.raises(portico.UnsupportedError, match="Resize"):
+        run_node("Resize", x, none, np.array([0, 2], np.float32), constant=(1, 2))
+
+
 def test_whole_numbers_and_doubles():
     assert run_node("Add", np.array([2 ** 31 - 2]), np.array([1]))[0].tolist() == [2 ** 31 - 1]
     with pytest.raises(portico.InvalidError, match="beyond the 32 bits"):

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const onnx_rule *const RULES[] = {ONNX_ELEMENTWISE, ONNX_FUNCTIONS, ONNX_CASTS,    ONNX_SUMS,
-                                         ONNX_EINSUM,      ONNX_SHAPES,    ONNX_INDICES,  ONNX_NORMS,
-                                         ONNX_CONV,        ONNX_LAYERS,    ONNX_QUANTISED};
+static const onnx_rule *const RULES[] = {ONNX_ELEMENTWISE, ONNX_FUNCTIONS, ONNX_CASTS,     ONNX_SUMS,
+                                         ONNX_EINSUM,      ONNX_SHAPES,    ONNX_INDICES,   ONNX_NORMS,
+                                         ONNX_CONV,        ONNX_LAYERS,    ONNX_QUANTISED, ONNX_RESIZE};
 
 static const onnx_rule *onnx_find(const char *domain, const char *op)
 {

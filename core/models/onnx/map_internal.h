@@ -16,7 +16,7 @@ typedef struct onnx_rule {
 } onnx_rule;
 
 extern const onnx_rule ONNX_ELEMENTWISE[], ONNX_FUNCTIONS[], ONNX_CASTS[], ONNX_SUMS[], ONNX_EINSUM[], ONNX_SHAPES[],
-    ONNX_INDICES[], ONNX_NORMS[], ONNX_CONV[], ONNX_LAYERS[], ONNX_QUANTISED[];
+    ONNX_INDICES[], ONNX_NORMS[], ONNX_CONV[], ONNX_LAYERS[], ONNX_QUANTISED[], ONNX_RESIZE[];
 
 /* ---- operands (map_operands.c) ---- */
 
