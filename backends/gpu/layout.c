@@ -4,33 +4,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* BLOCK_q8_0, QUANTS_q8_0, SCALES_q8_0 ...: of each format, as its row in dtypes.def and its .inc have them. */
+#define GPU_SIZES(NAME, name, block, bytes, quants, scales) \
+    BLOCK_##name = block, QUANTS_##name = quants, SCALES_##name = scales,
+enum { GPU_FORMATS(GPU_SIZES) };
+
 /* Of each format: from a block in the file to what its kernels read (shaders/quant_NAME.inc). */
 
 static void gpu_part_q8_0(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memcpy(scales, block, 2);
-    memcpy(quants, block + 2, 32);
+    memcpy(scales, block, SCALES_q8_0);
+    memcpy(quants, block + SCALES_q8_0, QUANTS_q8_0);
 }
 
 static void gpu_part_q4_0(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memcpy(scales, block, 2);
-    memcpy(quants, block + 2, 16);
+    memcpy(scales, block, SCALES_q4_0);
+    memcpy(quants, block + SCALES_q4_0, QUANTS_q4_0);
 }
 
 static void gpu_part_q4_1(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memcpy(scales, block, 4);
-    memcpy(quants, block + 4, 16);
+    memcpy(scales, block, SCALES_q4_1);
+    memcpy(quants, block + SCALES_q4_1, QUANTS_q4_1);
 }
 
 /* Weight i of 256, by 32: its low bits as in Q4_0, its high ones in bits 2 c and 2 c + 1 of byte e, where i mod 16 is
  * 4 c + e. */
 static void gpu_part_q6_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memset(quants, 0, 128);
-    memset(scales, 0, 84);
-    for (int i = 0; i < 256; i++) {
+    memset(quants, 0, QUANTS_q6_k);
+    memset(scales, 0, SCALES_q6_k);
+    for (int i = 0; i < BLOCK_q6_k; i++) {
         const int half = i / 128, g = i % 128 / 32, l = i % 32;
         const int low = block[64 * half + 32 * (g % 2) + l] >> (g / 2 * 4) & 15;
         const int high = block[128 + 32 * half + l] >> (2 * g) & 3;
@@ -53,8 +58,8 @@ static void gpu_part_six_bits(const unsigned char *packed, unsigned char *scales
 
 static void gpu_part_nibbles(const unsigned char *levels, unsigned char *quants)
 {
-    memset(quants, 0, 128);
-    for (int i = 0; i < 256; i++)
+    memset(quants, 0, QUANTS_q4_k);
+    for (int i = 0; i < BLOCK_q4_k; i++)
         quants[i / 32 * 16 + i % 16] |=
             (unsigned char)((levels[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15) << (i & 16 ? 4 : 0));
 }
@@ -71,34 +76,35 @@ static void gpu_part_bit(unsigned char *word, int i, int bit) { word[i % 4] |= (
 
 static void gpu_part_q5_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memset(scales, 0, 52);
+    memset(scales, 0, SCALES_q5_k);
     gpu_part_six_bits(block + 4, scales);
     memcpy(scales + 16, block, 4);
-    for (int i = 0; i < 256; i++) gpu_part_bit(scales + 20 + i / 32 * 4, i % 32, block[16 + i % 32] >> (i / 32) & 1);
+    for (int i = 0; i < BLOCK_q5_k; i++)
+        gpu_part_bit(scales + 20 + i / 32 * 4, i % 32, block[16 + i % 32] >> (i / 32) & 1);
     gpu_part_nibbles(block + 48, quants);
 }
 
 static void gpu_part_q5_0(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memset(scales, 0, 8);
-    for (int i = 0; i < 32; i++) gpu_part_bit(scales, i, block[2 + i / 8] >> (i % 8) & 1);
+    memset(scales, 0, SCALES_q5_0);
+    for (int i = 0; i < BLOCK_q5_0; i++) gpu_part_bit(scales, i, block[2 + i / 8] >> (i % 8) & 1);
     memcpy(scales + 4, block, 2);
-    memcpy(quants, block + 6, 16);
+    memcpy(quants, block + 6, QUANTS_q5_0);
 }
 
 static void gpu_part_q5_1(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memset(scales, 0, 8);
-    for (int i = 0; i < 32; i++) gpu_part_bit(scales, i, block[4 + i / 8] >> (i % 8) & 1);
+    memset(scales, 0, SCALES_q5_1);
+    for (int i = 0; i < BLOCK_q5_1; i++) gpu_part_bit(scales, i, block[4 + i / 8] >> (i % 8) & 1);
     memcpy(scales + 4, block, 4);
-    memcpy(quants, block + 8, 16);
+    memcpy(quants, block + 8, QUANTS_q5_1);
 }
 
 /* Weight 16 s + 4 w + e of 64 in bits 2 s and 2 s + 1 of byte e of word w. */
 static void gpu_part_pairs(const unsigned char *levels, unsigned char *quants)
 {
-    memset(quants, 0, 64);
-    for (int i = 0; i < 256; i++)
+    memset(quants, 0, QUANTS_q2_k);
+    for (int i = 0; i < BLOCK_q2_k; i++)
         quants[i / 64 * 16 + i % 16] |=
             (unsigned char)((levels[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << (i % 64 / 16 * 2));
 }
@@ -113,12 +119,12 @@ static void gpu_part_q2_k(const unsigned char *block, unsigned char *quants, uns
 static void gpu_part_q3_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
     const unsigned char *packed = block + 96;
-    memset(scales, 0, 52);
+    memset(scales, 0, SCALES_q3_k);
     for (int g = 0; g < 16; g++) {
         const int low = packed[g % 8] >> (g / 8 * 4) & 15, high = packed[8 + g % 4] >> (g / 4 * 2) & 3;
         scales[g] = (unsigned char)((low | high << 4) - 32);
     }
-    for (int i = 0; i < 256; i++) gpu_part_bit(scales + 16 + i / 32 * 4, i % 32, block[i % 32] >> (i / 32) & 1);
+    for (int i = 0; i < BLOCK_q3_k; i++) gpu_part_bit(scales + 16 + i / 32 * 4, i % 32, block[i % 32] >> (i / 32) & 1);
     memcpy(scales + 48, block + 108, 2);
     gpu_part_pairs(block + 32, quants);
 }
@@ -130,13 +136,13 @@ static void gpu_part_iq4_nl(const unsigned char *block, unsigned char *quants, u
 
 static void gpu_part_iq4_xs(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    memset(scales, 0, 12);
+    memset(scales, 0, SCALES_iq4_xs);
     for (int g = 0; g < 8; g++) {
         const int low = block[4 + g / 2] >> (g % 2 * 4) & 15, high = block[2 + g / 4] >> (g % 4 * 2) & 3;
         scales[g] = (unsigned char)((low | high << 4) - 32);
     }
     memcpy(scales + 8, block, 2);
-    memcpy(quants, block + 8, 128);
+    memcpy(quants, block + 8, QUANTS_iq4_xs);
 }
 
 /* 2^(e - 128) as a bf16, of which the two least are subnormal. */
@@ -145,7 +151,7 @@ static void gpu_part_mxfp4(const unsigned char *block, unsigned char *quants, un
     const uint32_t bits = *block < 2 ? 0x20u << *block : (uint32_t)(*block - 1) << 7;
     scales[0] = (unsigned char)bits;
     scales[1] = (unsigned char)(bits >> 8);
-    memcpy(quants, block + 1, 16);
+    memcpy(quants, block + 1, QUANTS_mxfp4);
 }
 
 const gpu_format *gpu_format_of(uint32_t dtype)

@@ -11,6 +11,12 @@
 PCO_QUANTISED_DTYPES(DTYPE_QUANTISED)
 #undef DTYPE_QUANTISED
 
+/* QUANT_Q8_0_BLOCK, QUANT_Q8_0_BYTES ...: weights of a block and its bytes, as the type's row in dtypes.def has them.
+ */
+#define DTYPE_SIZES(NAME, name, block, bytes) QUANT_##NAME##_BLOCK = block, QUANT_##NAME##_BYTES = bytes,
+enum { PCO_QUANTISED_DTYPES(DTYPE_SIZES) };
+#undef DTYPE_SIZES
+
 /* An f16 in a block. */
 static inline float quant_half(const unsigned char *at) { return pco_f16_to_f32((uint16_t)(at[0] | at[1] << 8)); }
 

@@ -2,7 +2,7 @@
  * of least squared error, of several first guesses (quant_fit_curve). */
 #include "base/quant.h"
 
-enum { BLOCK = 32, HALF = 16, BYTES = 18 };
+enum { BLOCK = QUANT_IQ4_NL_BLOCK, HALF = BLOCK / 2, BYTES = QUANT_IQ4_NL_BYTES };
 
 void dtype_widen_iq4_nl(const void *from, int64_t count, float *out)
 {

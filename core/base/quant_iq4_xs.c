@@ -7,7 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 256, GROUP = 32, GROUPS = BLOCK / GROUP, HIGH = 2, LOW = 4, LEVELS = 8, BYTES = 136 };
+enum {
+    BLOCK = QUANT_IQ4_XS_BLOCK,
+    GROUP = 32,
+    GROUPS = BLOCK / GROUP,
+    HIGH = 2,
+    LOW = 4,
+    LEVELS = 8,
+    BYTES = QUANT_IQ4_XS_BYTES
+};
 
 void dtype_widen_iq4_xs(const void *from, int64_t count, float *out)
 {

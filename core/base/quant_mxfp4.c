@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { BLOCK = 32, HALF = 16, BYTES = 17 };
+enum { BLOCK = QUANT_MXFP4_BLOCK, HALF = BLOCK / 2, BYTES = QUANT_MXFP4_BYTES };
 
 static const signed char LEVELS[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

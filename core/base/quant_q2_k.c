@@ -6,7 +6,14 @@
 
 #include <string.h>
 
-enum { BLOCK = 256, GROUP = 16, GROUPS = BLOCK / GROUP, LEVELS = 16, SCALE = 80, BYTES = 84 };
+enum {
+    BLOCK = QUANT_Q2_K_BLOCK,
+    GROUP = 16,
+    GROUPS = BLOCK / GROUP,
+    LEVELS = 16,
+    SCALE = 80,
+    BYTES = QUANT_Q2_K_BYTES
+};
 
 void dtype_widen_q2_k(const void *from, int64_t count, float *out)
 {

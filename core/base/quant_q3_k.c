@@ -10,7 +10,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 256, GROUP = 16, GROUPS = BLOCK / GROUP, LEVELS = 32, SCALES = 96, SCALE = 108, BYTES = 110 };
+enum {
+    BLOCK = QUANT_Q3_K_BLOCK,
+    GROUP = 16,
+    GROUPS = BLOCK / GROUP,
+    LEVELS = 32,
+    SCALES = 96,
+    SCALE = 108,
+    BYTES = QUANT_Q3_K_BYTES
+};
 
 static int quant_q3_k_scale(const unsigned char *block, int g)
 {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 32, HALF = 16, BYTES = 18 };
+enum { BLOCK = QUANT_Q4_0_BLOCK, HALF = BLOCK / 2, BYTES = QUANT_Q4_0_BYTES };
 
 void dtype_widen_q4_0(const void *from, int64_t count, float *out)
 {

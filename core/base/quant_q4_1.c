@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 32, HALF = 16, BYTES = 20 };
+enum { BLOCK = QUANT_Q4_1_BLOCK, HALF = BLOCK / 2, BYTES = QUANT_Q4_1_BYTES };
 
 void dtype_widen_q4_1(const void *from, int64_t count, float *out)
 {

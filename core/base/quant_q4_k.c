@@ -5,7 +5,14 @@
 
 #include <string.h>
 
-enum { BLOCK = 256, GROUP = 32, GROUPS = BLOCK / GROUP, SCALES = 4, LEVELS = 16, BYTES = 144 };
+enum {
+    BLOCK = QUANT_Q4_K_BLOCK,
+    GROUP = 32,
+    GROUPS = BLOCK / GROUP,
+    SCALES = 4,
+    LEVELS = 16,
+    BYTES = QUANT_Q4_K_BYTES
+};
 
 void dtype_widen_q4_k(const void *from, int64_t count, float *out)
 {

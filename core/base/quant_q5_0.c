@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 32, HIGH = 2, LEVELS = 6, BYTES = 22 };
+enum { BLOCK = QUANT_Q5_0_BLOCK, HIGH = 2, LEVELS = 6, BYTES = QUANT_Q5_0_BYTES };
 
 void dtype_widen_q5_0(const void *from, int64_t count, float *out)
 {

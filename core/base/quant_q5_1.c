@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 32, HIGH = 4, LEVELS = 8, BYTES = 24 };
+enum { BLOCK = QUANT_Q5_1_BLOCK, HIGH = 4, LEVELS = 8, BYTES = QUANT_Q5_1_BYTES };
 
 void dtype_widen_q5_1(const void *from, int64_t count, float *out)
 {

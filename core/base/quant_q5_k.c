@@ -4,7 +4,15 @@
 
 #include <string.h>
 
-enum { BLOCK = 256, GROUP = 32, GROUPS = BLOCK / GROUP, SCALES = 4, HIGH = 16, LEVELS = 48, BYTES = 176 };
+enum {
+    BLOCK = QUANT_Q5_K_BLOCK,
+    GROUP = 32,
+    GROUPS = BLOCK / GROUP,
+    SCALES = 4,
+    HIGH = 16,
+    LEVELS = 48,
+    BYTES = QUANT_Q5_K_BYTES
+};
 
 void dtype_widen_q5_k(const void *from, int64_t count, float *out)
 {

@@ -9,7 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 256, GROUP = 16, GROUPS = BLOCK / GROUP, HIGH = 128, SCALES = 192, SCALE = 208, BYTES = 210 };
+enum {
+    BLOCK = QUANT_Q6_K_BLOCK,
+    GROUP = 16,
+    GROUPS = BLOCK / GROUP,
+    HIGH = 128,
+    SCALES = 192,
+    SCALE = 208,
+    BYTES = QUANT_Q6_K_BYTES
+};
 
 /* Where the bits of weight i are. */
 typedef struct quant_position {

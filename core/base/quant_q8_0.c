@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 32, BYTES = 34 };
+enum { BLOCK = QUANT_Q8_0_BLOCK, BYTES = QUANT_Q8_0_BYTES };
 
 void dtype_widen_q8_0(const void *from, int64_t count, float *out)
 {
