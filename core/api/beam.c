@@ -36,7 +36,8 @@ static pco_status beam_check_params(const pco_generate_params *params, pco_error
     const double zero[] = {params->temperature, params->min_p, params->typical_p, params->presence_penalty,
                            params->frequency_penalty};
     int plain = !params->top_k && !params->stop_count && !params->sample && !params->token && !params->progress &&
-                !params->echo && !params->context_shift && !params->repeat_last_n && !params->draft && !params->grammar;
+                !params->echo && !params->context_shift && !params->repeat_last_n && !params->draft &&
+                !params->grammar && !params->json_schema;
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) plain &= zero[i] == 0;
     plain &= (params->top_p == 0 || params->top_p == 1) && (params->repeat_penalty == 0 || params->repeat_penalty == 1);
     if (params->max_tokens < 0) return pco_fail(err, PCO_ERROR_INVALID, "max_tokens is below 0");

@@ -281,11 +281,14 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
 static pco_status api_grammar(api_generation *g)
 {
     const pco_model_file *file = g->model->file;
-    const char *text = g->params->grammar;
-    if (!text) return PCO_OK;
+    const char *text = g->params->grammar, *schema = g->params->json_schema;
+    if (!text && !schema) return PCO_OK;
+    if (text && schema)
+        return pco_fail(g->err, PCO_ERROR_INVALID, "there is a grammar and a JSON schema; leave one out");
     if (!file->target)
         return pco_fail(g->err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer, which a grammar needs", file->path);
-    pco_status status = pco_grammar_parse(text, strlen(text), "the grammar", &g->grammar, g->err);
+    pco_status status = text ? pco_grammar_parse(text, strlen(text), "the grammar", &g->grammar, g->err)
+                             : pco_grammar_of_schema(schema, strlen(schema), "the JSON schema", &g->grammar, g->err);
     return status ? status
                   : pco_constraint_create(g->grammar, file->target, file->spec.vocab_size[PCO_DECODER], &g->constraint,
                                           g->err);

@@ -14,7 +14,7 @@
 typedef struct run_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
     cli_beams beams;
-    const char *model, *draft, *grammar, *prompt, *input, *device, *adapter;
+    const char *model, *draft, *grammar, *schema, *prompt, *input, *device, *adapter;
     int piped;                 /* "-": the prompt is on stdin */
     int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t context, logprobs; /* below 0: none */
@@ -208,6 +208,7 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_WHOLE("--beams", run_arguments, beams.params.beams, 1, 64)},
     CLI_BEAMS(run_arguments),
     {CLI_TEXT("--grammar", run_arguments, grammar)},
+    {CLI_TEXT("--json-schema", run_arguments, schema)},
     {CLI_TEXT("--draft", run_arguments, draft)},
     {CLI_WHOLE("--draft-tokens", run_arguments, generate.params.draft_tokens, 1, 64)},
     {CLI_FLAG("--context-shift", run_arguments, generate.params.context_shift)},
@@ -268,12 +269,17 @@ static int run_run(int argc, char **argv)
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};
-    char *grammar = NULL;
+    char *grammar = NULL, *schema = NULL;
     size_t size;
     int status = run_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.grammar && !cli_read_text(arguments.grammar, &grammar, &size)) return CLI_FAILED;
     arguments.generate.params.grammar = grammar;
+    if (arguments.schema && !cli_read_text(arguments.schema, &schema, &size)) {
+        free(grammar);
+        return CLI_FAILED;
+    }
+    arguments.generate.params.json_schema = schema;
     const pco_model_params how = {.device = arguments.device,
                                   .adapter = arguments.adapter,
                                   .context_length = arguments.context,
@@ -282,6 +288,7 @@ static int run_run(int argc, char **argv)
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) {
         free(grammar);
+        free(schema);
         return status;
     }
     pco_model **draft = &arguments.generate.params.draft;
@@ -295,6 +302,7 @@ static int run_run(int argc, char **argv)
     }
     if (cli_interrupted()) fprintf(stderr, "interrupted\n");
     free(grammar);
+    free(schema);
     pco_model_close(*draft);
     pco_model_close(model);
     pco_context_destroy(context);
@@ -320,6 +328,7 @@ const cli_command cli_run = {
         "                      at most 4096)\n"
         "  --beams N           beam search with N texts side by side, instead of drawing tokens\n" CLI_BEAMS_HELP
         "  --grammar FILE      only texts of a grammar in GBNF (the notation of llama.cpp) are written\n"
+        "  --json-schema FILE  only JSON that a schema allows is written\n"
         "  --draft MODEL       a small model of the same vocabulary proposes tokens, which this one reads in\n"
         "                      one run: the same text as without, sooner where most are accepted\n"
         "  --draft-tokens N    so many at a time (default 4)\n"

@@ -19,6 +19,11 @@ typedef struct pco_grammar pco_grammar;
  * is nested or repeated too much; OUT_OF_HOST_MEMORY. */
 pco_status pco_grammar_parse(const char *text, size_t size, const char *name, pco_grammar **grammar,
                              pco_error *err) PCO_NODISCARD;
+/* The grammar of the JSON texts that a schema allows: type, properties (in their order; those that are not required may
+ * be missing, and there are no others), items, minItems, maxItems, minLength, maxLength, enum, const, anyOf, oneOf, and
+ * $ref within it. Errors: UNSUPPORTED for other keywords, by name; FORMAT for what is no JSON. */
+pco_status pco_grammar_of_schema(const char *text, size_t size, const char *name, pco_grammar **grammar,
+                                 pco_error *err) PCO_NODISCARD;
 void pco_grammar_destroy(pco_grammar *grammar);
 
 /* A text under way. */

@@ -95,6 +95,56 @@ static void test_json(void **state)
     check_text(text, "\"\n\"", 1);
 }
 
+/* Texts that a schema allows, whole, and where one is not (stop as in check_text). */
+static void check_schema(const char *schema, const char *text, long stop)
+{
+    pco_grammar *g;
+    int complete;
+    check_ok(pco_grammar_of_schema(schema, strlen(schema), "schema", &g, &err));
+    const size_t size = strlen(text), followed = follow(g, text, size, &complete);
+    if (followed != (stop < 0 ? size : (size_t)stop) || (stop < 0 && complete != (stop == -1)))
+        fail_msg("%s: '%s' is followed for %zu bytes, complete %d", schema, text, followed, complete);
+    pco_grammar_destroy(g);
+}
+
+static void test_schema(void **state)
+{
+    static const char person[] =
+        "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\", \"maxLength\": 5}, \"age\": "
+        "{\"type\": "
+        "\"integer\"}, \"tags\": {\"type\": \"array\", \"items\": {\"enum\": [\"a\\\"b\", 2, null]}, \"minItems\": 1, "
+        "\"maxItems\": 2}}, \"required\": [\"name\", \"tags\"], \"additionalProperties\": false}";
+    static const char tree[] =
+        "{\"$ref\": \"#/$defs/node\", \"$defs\": {\"node\": {\"type\": \"object\", \"properties\": "
+        "{\"v\": {\"type\": [\"number\", \"null\"]}, \"next\": {\"anyOf\": [{\"$ref\": "
+        "\"#/$defs/node\"}, {\"const\": false}]}}}}}";
+    pco_grammar *g;
+    (void)state;
+    check_schema(person, "{\"name\": \"Ann\", \"age\": 7, \"tags\": [2, null]}", -1);
+    check_schema(person, "{\"name\":\"Ann\",\"tags\":[\"a\\\"b\"]}", -1);
+    check_schema(person, "{\"age\"", 2);
+    check_schema(person, "{\"name\":\"Annabe\"", 14);
+    check_schema(person, "{\"name\":\"A\",\"tags\":[]", 20);
+    check_schema(person, "{\"name\":\"A\",\"tags\":[2,2,", 23);
+    check_schema(person, "{\"name\":\"A\"}", 11);
+    check_schema(tree, "{\"v\": -1.5e3, \"next\": {\"next\": false}}", -1);
+    check_schema(tree, "{}", -1);
+    check_schema(tree, "{\"v\": \"", 6);
+    check_schema("true", "[1, {\"x\": null}]", -1);
+    check_schema("{\"type\": \"object\", \"additionalProperties\": {\"type\": \"boolean\"}}", "{\"q\": true, \"r\": 1",
+                 17);
+    static const char *const refused[][2] = {
+        {"{\"type\": \"integer\", \"minimum\": 3}", "'minimum'"},
+        {"{\"type\": \"strnig\"}", "'strnig'"},
+        {"{\"$ref\": \"#/$defs/x\"}", "leads nowhere"},
+        {"{\"type\": \"object\", \"properties\": {}, \"required\": [\"a\"]}", "'a'"},
+        {"{\"enum\": []}", "1 to 256"},
+        {"false", "'false'"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        check_fails(pco_grammar_of_schema(refused[i][0], strlen(refused[i][0]), "schema", &g, &err),
+                    PCO_ERROR_UNSUPPORTED, refused[i][1]);
+}
+
 static void check_refused(const char *text, const char *why)
 {
     pco_grammar *grammar;
@@ -164,7 +214,8 @@ static void test_bounds(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_json),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_bounds)};
+                                       cmocka_unit_test(test_schema), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_bounds)};
     if (argc != 2) return 2;
     folder = argv[1];
     return cmocka_run_group_tests_name("grammar", tests, NULL, NULL);

@@ -260,6 +260,10 @@ typedef struct pco_generate_params {
     /* A grammar in GBNF, the notation of llama.cpp: what is generated is a text of it, or the beginning of one where
      * something else ends it. Tokens that it does not allow are never drawn. NULL: none. */
     const char *grammar;
+    /* The same from a JSON schema: type, properties (in their order; those that are not required may be missing),
+     * items and how many, lengths of strings, enum, const, anyOf, oneOf and $ref within it; other keywords are
+     * UNSUPPORTED, by name. One of the two. */
+    const char *json_schema;
 } pco_generate_params;
 
 /* Why generation ended. */
