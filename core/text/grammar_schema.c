@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_DEPTH = 64, SCHEMA_RULES = 4096 };
+enum { SCHEMA_DEPTH = 64, SCHEMA_RULES = 4096, SCHEMA_MEMBERS = 1000 };
 
 typedef struct schema_reader {
     const cJSON *root;
@@ -137,9 +137,10 @@ static void schema_array(schema_reader *r, const cJSON *schema, int rule)
 static int schema_required(const cJSON *schema, const char *name)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(
-        item, cJSON_GetObjectItemCaseSensitive(schema, "required")) if (cJSON_IsString(item) &&
-                                                                        strcmp(item->valuestring, name) == 0) return 1;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(schema, "required"))
+    {
+        if (cJSON_IsString(item) && strcmp(item->valuestring, name) == 0) return 1;
+    }
     return 0;
 }
 
@@ -182,11 +183,16 @@ static void schema_object(schema_reader *r, const cJSON *schema, int rule)
 {
     const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties"), *name;
     const cJSON *others = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
-    cJSON_ArrayForEach(name,
-                       cJSON_GetObjectItemCaseSensitive(schema, "required")) if (!cJSON_IsString(name) ||
-                                                                                 !cJSON_GetObjectItemCaseSensitive(
-                                                                                     properties, name->valuestring))
+    const cJSON *required = cJSON_GetObjectItemCaseSensitive(schema, "required");
+    if (cJSON_GetArraySize(properties) > SCHEMA_MEMBERS || cJSON_GetArraySize(required) > SCHEMA_MEMBERS) {
+        schema_fail(r, "there are more than 1000 of:", "properties");
+        return;
+    }
+    cJSON_ArrayForEach(name, required)
+    {
+        if (cJSON_IsString(name) && cJSON_GetObjectItemCaseSensitive(properties, name->valuestring)) continue;
         schema_fail(r, "this is required, and no property:", cJSON_IsString(name) ? name->valuestring : "?");
+    }
     if (properties && cJSON_IsObject(others))
         schema_fail(r, "beside properties, this must be a boolean:", others->string);
     if (properties) {

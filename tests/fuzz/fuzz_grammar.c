@@ -1,6 +1,7 @@
-/* Grammars from anywhere, and texts of bytes that follow them: none may crash, hang or take more memory than is
- * promised. With libFuzzer: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined; a NUL parts the grammar
- * from the text. Alone, it changes grammars of files, the same way each time: fuzz_grammar ROUNDS FILE... */
+/* Grammars and JSON schemas from anywhere, and texts of bytes that follow them: none may crash, hang or take more
+ * memory than is promised. With libFuzzer: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined; a NUL
+ * parts the grammar from the text. Alone, it changes grammars of files, the same way each time: fuzz_grammar ROUNDS
+ * FILE... */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pco_grammar *grammar;
     pco_grammar_text *text;
     pco_error err;
-    if (pco_grammar_parse((const char *)data, length, "fuzz", &grammar, &err)) return 0;
+    const int schema = length && *data == '{';
+    if (schema ? pco_grammar_of_schema((const char *)data, length, "fuzz", &grammar, &err)
+               : pco_grammar_parse((const char *)data, length, "fuzz", &grammar, &err))
+        return 0;
     fuzz_parsed++;
     if (!pco_grammar_begin(grammar, &text, &err)) {
         for (size_t i = length; i < size && i < length + 300; i++) {
