@@ -159,9 +159,9 @@ pco_status conf_session_compare(conf_session *session, const char *what, pco_err
 void conf_session_close(conf_session *session);
 
 /* Checks what a prepared program says of its segments and of its pieces of code (plugin.h: segments_until, pipelines)
- * against what it launches (describe). `until`: how many segments its last node needs. INTERNAL: they disagree. */
-pco_status conf_program_look(const pco_conformance_device *device, const pco_part *part, pco_program *program,
-                             uint32_t *until, pco_error *err) PCO_NODISCARD;
+ * against what it launches (describe), and what that writes against what may be written. `until`: how many segments its
+ * last node needs. INTERNAL: they disagree. */
+pco_status conf_program_look(const conf_session *session, uint32_t *until, pco_error *err) PCO_NODISCARD;
 
 /* ---- looking on ---- */
 

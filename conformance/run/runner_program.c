@@ -1,6 +1,7 @@
-/* What a prepared program says of itself, against what it launches: how many segments a node needs, and which
- * pieces of machine code. The host relies on both: on the first where another device waits for a node, on the
- * second where the self-test must see what a large node will run. */
+/* What a prepared program says of itself, against what it launches: how many segments a node needs, which pieces of
+ * machine code, and what is written. The host relies on the first where another device waits for a node, and on the
+ * second where the self-test must see what a large node will run; the plugin on the third, where it decides what
+ * waits for what. */
 #include "run/runner.h"
 
 #include "base/error.h"
@@ -85,9 +86,42 @@ static pco_status program_pipelines(const pco_conformance_device *device, const 
     return PCO_OK;
 }
 
-pco_status conf_program_look(const pco_conformance_device *device, const pco_part *part, pco_program *program,
-                             uint32_t *until, pco_error *err)
+/* A launch writes where something is to be written, and nowhere else: what waits for it, and what memory may be given
+ * to it at all, follows from that. */
+static pco_status program_writes(const pco_conformance_device *device, const pco_trial_memory *memory,
+                                 pco_program *program, pco_error *err)
 {
-    pco_status status = program_segments(device->plugin->program, part, program, until, err);
-    return status ? status : program_pipelines(device, part, program, err);
+    const pco_program_api *api = device->plugin->program;
+    if (!api->describe) return PCO_OK;
+    for (uint32_t launch = 0;; launch++) {
+        pco_dispatch_info info = {.size = sizeof info};
+        pco_status status = api->describe(device->device, program, launch, &info, err);
+        if (status == PCO_ERROR_NOT_FOUND) return PCO_OK;
+        if (status) return pco_fail_prefix(err, status, "describe");
+        for (uint32_t b = 0; b < info.n_bindings && b < PCO_DISPATCH_BINDINGS; b++) {
+            const pco_dispatch_binding *binding = &info.bindings[b];
+            bool fits = !binding->write;
+            for (uint32_t r = 0; r < memory->n_regions && !fits; r++) {
+                const pco_trial_region *region = &memory->regions[r];
+                fits = region->written && region->bytes && region->buffer == binding->buffer &&
+                       binding->offset < region->offset + region->bytes &&
+                       region->offset < binding->offset + binding->bytes;
+            }
+            if (!fits)
+                return pco_fail(err, PCO_ERROR_INTERNAL,
+                                "describe: launch %" PRIu32 " (%s) says that it writes %" PRIu64 " bytes at %" PRIu64
+                                " of buffer %" PRIu32 ", where nothing is that the node may write",
+                                launch, info.kernel ? info.kernel : "", binding->bytes, binding->offset,
+                                binding->buffer);
+        }
+    }
+}
+
+pco_status conf_program_look(const conf_session *session, uint32_t *until, pco_error *err)
+{
+    const pco_conformance_device *device = session->device;
+    const pco_part *part = &session->trial->part;
+    pco_status status = program_segments(device->plugin->program, part, session->program, until, err);
+    if (!status) status = program_pipelines(device, part, session->program, err);
+    return status ? status : program_writes(device, &session->memory, session->program, err);
 }

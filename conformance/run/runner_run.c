@@ -86,8 +86,7 @@ pco_status conf_session_prepare(conf_session *session, conf_constants_watch *con
 {
     pco_status status = pco_trial_memory_create(&session->memory, err);
     if (!status) status = pco_trial_prepare(session->trial, &session->memory, &session->program, err);
-    if (!status)
-        status = conf_program_look(session->device, &session->trial->part, session->program, &session->until, err);
+    if (!status) status = conf_program_look(session, &session->until, err);
     return status || !constants ? status : conf_constants_look(constants, session->device, session->program, err);
 }
 

@@ -87,12 +87,17 @@ class Builder:
         os.replace(new, path)
         return path
 
+    def edited(self, mutant):
+        """The kernels' folder with the mutant in it."""
+        if mutant is None or mutant.family != 'kernels':
+            return Edited()
+        return Edited(os.path.basename(mutant.file), mutant.text)
+
     def texts(self, mutant, files):
         """The rows' texts with the mutant in them; of the kernel files named only, where files are given."""
         if mutant is None or mutant.family != 'kernels':
             return self.originals
-        name = os.path.basename(mutant.file)
-        edited = Edited(name, mutant.text)
+        edited = self.edited(mutant)
         return [self.plain(row, edited) if files is None or row.file in files else original
                 for row, original in zip(self.rows, self.originals)]
 
@@ -136,8 +141,8 @@ class Builder:
         run(command + ['-w', '-O1', '-I', os.path.join(sources.ROOT, 'backends', folder), '-c', source, '-o', made], cwd=self.build)
         return made
 
-    def table(self, texts, paths):
-        """An object with the kernel table and the code of all rows."""
+    def table(self, texts, paths, prelude):
+        """An object with the kernel table, the code of all rows, and what kernels made at run time begin with."""
         table, codes = os.path.join(self.scratch, 'table.c'), os.path.join(self.scratch, 'codes.S')
         as_text = self.backend == 'opencl'
         with open(codes, 'w', encoding='utf-8') as out:
@@ -157,7 +162,8 @@ class Builder:
             for row, path in zip(self.rows, paths):
                 out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')
             out.write('};\nconst pco_gpu_code *const pco_gpu_sources[] = {' + 'NULL, ' * len(self.rows) + '};\n'
-                      'const pco_gpu_code pco_gpu_prelude = {"", 0};\n')
+                      f'static const char prelude[] = {{\n{embed.c_bytes(prelude)}}};\n'
+                      'const pco_gpu_code pco_gpu_prelude = {prelude, sizeof prelude - 1};\n')
         made = os.path.join(self.scratch, 'table.o'), os.path.join(self.scratch, 'codes.o')
         run(['cc', '-w', '-O0', '-fPIC', '-fvisibility=hidden', '-I', sources.LOWERING, '-I',
              os.path.join(self.build, 'core/include'), '-c', table, '-o', made[0]])
@@ -184,8 +190,9 @@ class Builder:
             objects['vulkan_describe.c.o'] = self.windowed()
         if self.few_groups:
             objects['opencl_devices.c.o'] = self.grouped()
+        prelude = embed.prelude(self.edited(mutant), self.backend == 'opencl')
         new = self.plugin + '.new'
-        run(['cc', '-shared', '-o', new, *objects.values(), *self.table(texts, paths), '-pthread', '-ldl', '-lm'])
+        run(['cc', '-shared', '-o', new, *objects.values(), *self.table(texts, paths, prelude), '-pthread', '-ldl', '-lm'])
         os.replace(new, self.plugin)
         return True
 

@@ -78,7 +78,7 @@ class Course:
         self.suite = suite_hash()
         self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
         self.environments, self.lock, self.sound = {}, threading.Lock(), set()
-        self.with_sanitizers = None
+        self.with_sanitizers, self.argued = None, self.results.argued
         self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
         self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
 
@@ -228,6 +228,8 @@ def sees_windows(course, mutant, stages, worker):
     builder, environment = course.builder('vulkan', worker), course.environment(arguments.device, worker)
     builder.small_windows = True
     for stage in stages:
+        if isinstance(stage.ops, str):
+            continue  # kernels of these are not cut: a device of such windows refuses the larger tensors
         builder.make(mutant, stage.files)
         verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
                                       stage.variant)
@@ -313,6 +315,8 @@ def measure(course, mutant, worker):
                 row['by'] = verdict.by
                 if verdict.outcome == 'nothing' and not stage.variant:
                     row['outcome'], row['by'] = 'killed', f'nothing could be tested: {verdict.by}'
+                if row['outcome'] == 'killed' and isinstance(stage.ops, str):
+                    course.require_sound(arguments.device, arguments.tier, stage.ops, None, builder, environment)
                 if row['outcome'] == 'killed' and ('hung' in row['by'] or 'died' in row['by']):
                     row['norm'], row['norm_by'] = 'killed', row['by']  # any suite sees that
             # What passes every bound passes a norm of the same data; only what was caught is worth the comparison.
@@ -323,7 +327,8 @@ def measure(course, mutant, worker):
                     row['norm'], row['norm_by'] = 'killed', verdict.by
         if row['outcome'] == 'survived' and builder.same_optimised(mutant, None):
             row['outcome'] = 'same'
-        if row['outcome'] == 'survived' and backend == 'vulkan':
+        # The rest takes minutes, mostly for faults that are none: those are argued away before it, by who looks.
+        if row['outcome'] == 'survived' and backend == 'vulkan' and not arguments.alone and mutant.name not in course.argued:
             by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
             if not by and (mutant.family == 'kernels' or mutant.file.endswith('lower_matmul.c')):
                 by = (sees_memory(course, mutant, stages, worker) or
@@ -420,6 +425,9 @@ def parse():
     parser.add_argument('--keep-settled', action='store_true',
                         help='what an earlier version of the suite killed, or is argued away, need not be run again')
     parser.add_argument('--results', metavar='FILE', help='default: mutants/results.jsonl in the build folder')
+    parser.add_argument('--alone', action='store_true',
+                        help="by the device's own cases alone, without small windows, oclgrind and the like: what survives "
+                        "is listed, and judged by the rest in a later run")
     parser.add_argument('--no-norm', action='store_true', help='without the comparison with a norm')
     parser.add_argument('--list', action='store_true', help='print the faults and run nothing')
     parser.add_argument('--table', action='store_true', help='print the table of what has been measured, run nothing')
@@ -469,7 +477,8 @@ def main():
         row = measure(course, mutant, worker)
         with course.lock:
             numbers.append(worker)
-        course.results.add(row)
+        if row['outcome'] != 'survived' or not arguments.alone:
+            course.results.add(row)
         print(describe(row), file=sys.stderr, flush=True)
         return row
 
