@@ -10,7 +10,7 @@ typedef struct conf_missed {
     uint32_t op;
     struct {
         uint32_t dtype;
-        const char *shape; /* NULL: no such operand */
+        const char *shape; /* NULL: no such operand, or it is absent */
     } in[MISSED_INPUTS];
 } conf_missed;
 
@@ -19,6 +19,10 @@ static const conf_missed MISSED[] = {
     {PCO_OP_ADD, {{PCO_F16, "2,7"}, {PCO_F16, "7"}}},
     {PCO_OP_SWIGLU, {{PCO_F16, "2,7"}, {PCO_F16, "2,7"}}},
     {PCO_OP_WHERE, {{PCO_BOOL, "7"}, {PCO_F16, "2,7"}, {PCO_F16, "7"}}},
+    /* and of more elements than the invocations that their words would have */
+    {PCO_OP_SWIGLU, {{PCO_F16, "5,258"}}},
+    {PCO_OP_SWIGLU_BACKWARD, {{PCO_F16, "5,258"}, {PCO_F16, NULL}, {PCO_F16, "5,129"}}},
+    {PCO_OP_ADD, {{PCO_BF16, "5,129"}, {PCO_BF16, "129"}}},
     /* operands of which one moves along and the other does not, long enough to be cut into windows */
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, "2047"}, {PCO_F16, ""}}},
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
@@ -225,8 +229,14 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
         const conf_missed *missed = &MISSED[i];
         if (missed->op != (uint32_t)op) continue;
         conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-        for (uint32_t k = 0; k < MISSED_INPUTS && missed->in[k].shape; k++)
-            conf_cases_in(one, missed->in[k].dtype, "%s", missed->in[k].shape);
+        uint32_t n = MISSED_INPUTS;
+        while (n && !missed->in[n - 1].shape) n--;
+        for (uint32_t k = 0; k < n; k++) {
+            if (missed->in[k].shape)
+                conf_cases_in(one, missed->in[k].dtype, "%s", missed->in[k].shape);
+            else
+                conf_cases_absent(one);
+        }
         conf_cases_emit(context);
     }
     if (op == PCO_OP_MATMUL) conf_missed_column(context);

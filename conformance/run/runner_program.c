@@ -86,28 +86,38 @@ static pco_status program_pipelines(const pco_conformance_device *device, const 
     return PCO_OK;
 }
 
-/* A launch writes where something is to be written, and nowhere else: what waits for it, and what memory may be given
- * to it at all, follows from that. */
+/* Notes in `written` which regions the binding writes; false when it writes, and none of them. */
+static bool program_binding_fits(const pco_trial_memory *memory, const pco_dispatch_binding *binding, bool *written)
+{
+    bool fits = !binding->write;
+    for (uint32_t r = 0; r < memory->n_regions && binding->write; r++) {
+        const pco_trial_region *region = &memory->regions[r];
+        if (!region->written || !region->bytes || region->buffer != binding->buffer ||
+            binding->offset >= region->offset + region->bytes || region->offset >= binding->offset + binding->bytes)
+            continue;
+        fits = written[r] = true;
+    }
+    return fits;
+}
+
+/* Launches say of each result that they write it, and of nothing else: what waits for what, and what memory may be
+ * given to a launch at all, follows from that. */
 static pco_status program_writes(const pco_conformance_device *device, const pco_trial_memory *memory,
                                  pco_program *program, pco_error *err)
 {
     const pco_program_api *api = device->plugin->program;
+    const pco_part *part = &memory->trial->part;
+    bool written[PCO_TRIAL_REGIONS] = {false};
     if (!api->describe) return PCO_OK;
     for (uint32_t launch = 0;; launch++) {
         pco_dispatch_info info = {.size = sizeof info};
         pco_status status = api->describe(device->device, program, launch, &info, err);
-        if (status == PCO_ERROR_NOT_FOUND) return PCO_OK;
+        if (status == PCO_ERROR_NOT_FOUND && launch == 0) return PCO_OK; /* all lies where an operand does */
+        if (status == PCO_ERROR_NOT_FOUND) break;
         if (status) return pco_fail_prefix(err, status, "describe");
         for (uint32_t b = 0; b < info.n_bindings && b < PCO_DISPATCH_BINDINGS; b++) {
             const pco_dispatch_binding *binding = &info.bindings[b];
-            bool fits = !binding->write;
-            for (uint32_t r = 0; r < memory->n_regions && !fits; r++) {
-                const pco_trial_region *region = &memory->regions[r];
-                fits = region->written && region->bytes && region->buffer == binding->buffer &&
-                       binding->offset < region->offset + region->bytes &&
-                       region->offset < binding->offset + binding->bytes;
-            }
-            if (!fits)
+            if (!program_binding_fits(memory, binding, written))
                 return pco_fail(err, PCO_ERROR_INTERNAL,
                                 "describe: launch %" PRIu32 " (%s) says that it writes %" PRIu64 " bytes at %" PRIu64
                                 " of buffer %" PRIu32 ", where nothing is that the node may write",
@@ -115,6 +125,13 @@ static pco_status program_writes(const pco_conformance_device *device, const pco
                                 binding->buffer);
         }
     }
+    for (uint32_t t = 0; t < part->n_tensors; t++) {
+        const pco_trial_region *region = &memory->regions[t];
+        if (region->written && region->bytes && region->shares == PCO_NONE && !written[t])
+            return pco_fail(err, PCO_ERROR_INTERNAL, "describe: no launch says that it writes '%s'",
+                            part->tensors[t].name);
+    }
+    return PCO_OK;
 }
 
 pco_status conf_program_look(const conf_session *session, uint32_t *until, pco_error *err)

@@ -12,7 +12,7 @@ import sources
 from sources import embed
 
 
-WINDOW = 1024
+WINDOW = 1008  # 16 times an odd number: parts of it are not whole words by chance
 GROUPS = 5
 
 
