@@ -119,6 +119,17 @@ static const conf_attention_spec SPECS[] = {
      .boolean = 1},
     {.b = 2, .h = 2, .g = 1, .s = 5, .t = 7, .d = 8, .e = 0, .layout = 1, .weights = 1}, /* weights and no result */
     {.b = 1, .h = 2, .g = 2, .s = 3, .t = 7, .d = 8, .e = 1, .layout = 0}, /* values that are columns, and no rows */
+    {.b = 2,
+     .h = 2,
+     .g = 1,
+     .s = 5,
+     .t = 7,
+     .d = 8,
+     .e = 8,
+     .layout = 1,
+     .weights = 1,
+     .mask = "2,2,5,7",
+     .boolean = 1},
 };
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 

@@ -39,10 +39,10 @@ static const conf_missed MISSED[] = {
     {PCO_OP_MATMUL, {{PCO_F16, "3,37003"}, {PCO_F16, "37003,5"}}},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
      {{PCO_F32, "1,1,2,64"}, {PCO_F32, "1,1,20011,64"}, {PCO_F32, "1,1,20011,64"}}},
-    /* more elements than 16 bits count */
-    {PCO_OP_NEG, {{PCO_F32, "65543"}}},
+    /* more elements than 16 bits count, and in the last workgroup more than its invocations take at once */
+    {PCO_OP_NEG, {{PCO_F32, "65999"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
-    {PCO_OP_WHERE, {{PCO_BOOL, "65543"}, {PCO_F32, "65543"}, {PCO_F32, ""}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "65999"}, {PCO_F32, "65999"}, {PCO_F32, ""}}},
     /* more keys than a workgroup has invocations, where the largest score comes late as often as early */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,2,3,8"}, {PCO_F32, "1,2,131,8"}, {PCO_F32, "1,2,131,8"}}},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},

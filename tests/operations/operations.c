@@ -159,6 +159,41 @@ static const pco_op_declaration CENTER = {.size = sizeof CENTER,
                                           .workgroup = 32,
                                           .group_per_row = 1};
 
+/* The sum of everything, a scalar: one row of one element. */
+static pco_status total(const pco_op_call *call, const double *const *in, double *const *out, pco_error *err)
+{
+    (void)err;
+    out[0][0] = 0;
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][0] += in[0][i];
+    return PCO_OK;
+}
+
+static pco_status total_magnitude(const pco_op_call *call, const double *const *in, double *const *out, pco_error *err)
+{
+    (void)err;
+    out[0][0] = 0;
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][0] += fabs(in[0][i]);
+    return PCO_OK;
+}
+
+static const char TOTAL_KERNEL[] = "KERNEL(total)\n"
+                                   "{\n"
+                                   "    ENTER\n"
+                                   "    float sum = 0.0f;\n"
+                                   "    for (int i = 0; i < X_SIZE; ++i) sum += LOAD(x, X, i);\n"
+                                   "    if (GROUP() == 0 && LANE_X() == 0) y[0] = AS_UINT(sum);\n"
+                                   "}\n";
+
+/* A sum of up to 1023 terms, one after the other. */
+static const pco_op_declaration TOTAL = {.size = sizeof TOTAL,
+                                         .name = "total",
+                                         .signature = "x:f32[K] -> y:f32[]",
+                                         .compute = total,
+                                         .magnitude = total_magnitude,
+                                         .ulps = 1024,
+                                         .kernel = TOTAL_KERNEL,
+                                         .group_per_row = 1};
+
 /* ---- as many buffers (8) and parameters (32) as a kernel has: 8 sizes, 2 of words, 6 letters, 16 attributes ---- */
 
 static const pco_op_attribute CROWD_ATTRIBUTES[] = {
@@ -295,6 +330,6 @@ static const pco_op_declaration HALVE = {.size = sizeof HALVE,
 
 const pco_op_declaration *pco_ops_query(uint32_t index)
 {
-    static const pco_op_declaration *const ALL[] = {&BLEND, &CENTER, &CROWD, &HALVE};
+    static const pco_op_declaration *const ALL[] = {&BLEND, &CENTER, &TOTAL, &CROWD, &HALVE};
     return index < sizeof ALL / sizeof *ALL ? ALL[index] : NULL;
 }
