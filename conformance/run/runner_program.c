@@ -108,6 +108,7 @@ static pco_status program_writes(const pco_conformance_device *device, const pco
     const pco_program_api *api = device->plugin->program;
     const pco_part *part = &memory->trial->part;
     bool written[PCO_TRIAL_REGIONS] = {false};
+    uint32_t bindings = 0; /* none at all: a plugin that shows its code alone */
     if (!api->describe) return PCO_OK;
     for (uint32_t launch = 0;; launch++) {
         pco_dispatch_info info = {.size = sizeof info};
@@ -115,7 +116,7 @@ static pco_status program_writes(const pco_conformance_device *device, const pco
         if (status == PCO_ERROR_NOT_FOUND && launch == 0) return PCO_OK; /* all lies where an operand does */
         if (status == PCO_ERROR_NOT_FOUND) break;
         if (status) return pco_fail_prefix(err, status, "describe");
-        for (uint32_t b = 0; b < info.n_bindings && b < PCO_DISPATCH_BINDINGS; b++) {
+        for (uint32_t b = 0; b < info.n_bindings && b < PCO_DISPATCH_BINDINGS; b++, bindings++) {
             const pco_dispatch_binding *binding = &info.bindings[b];
             if (!program_binding_fits(memory, binding, written))
                 return pco_fail(err, PCO_ERROR_INTERNAL,
@@ -125,7 +126,7 @@ static pco_status program_writes(const pco_conformance_device *device, const pco
                                 binding->buffer);
         }
     }
-    for (uint32_t t = 0; t < part->n_tensors; t++) {
+    for (uint32_t t = 0; t < part->n_tensors && bindings; t++) {
         const pco_trial_region *region = &memory->regions[t];
         if (region->written && region->bytes && region->shares == PCO_NONE && !written[t])
             return pco_fail(err, PCO_ERROR_INTERNAL, "describe: no launch says that it writes '%s'",
