@@ -90,11 +90,13 @@ static cpu_layout cpu_matmul_layout(const cpu_node *node, uint32_t i)
                                                                                              : CPU_LAYOUT_FILE;
 }
 
+/* What others can be replaced by is the last. */
+enum { CPU_MATMUL_GEMM, CPU_MATMUL_GEMV, CPU_MATMUL_DIRECT, CPU_MATMUL_NAIVE };
 static const cpu_variant cpu_matmul_variants[] = {
-    {"gemm", cpu_run_native_gemm, cpu_native_gemm_workspace, NULL, cpu_matmul_layout},
-    {"gemv", cpu_run_native_gemv, cpu_native_gemv_workspace, NULL, cpu_matmul_layout},
-    {"naive", cpu_run_native_matmul_naive, NULL, NULL, NULL},
-    {"direct", cpu_run_native_direct, NULL, cpu_native_direct_fits, NULL},
+    [CPU_MATMUL_GEMM] = {"gemm", cpu_run_native_gemm, cpu_native_gemm_workspace, NULL, cpu_matmul_layout},
+    [CPU_MATMUL_GEMV] = {"gemv", cpu_run_native_gemv, cpu_native_gemv_workspace, NULL, cpu_matmul_layout},
+    [CPU_MATMUL_DIRECT] = {"direct", cpu_run_native_direct, NULL, cpu_native_direct_fits, NULL},
+    [CPU_MATMUL_NAIVE] = {"naive", cpu_run_native_matmul_naive, NULL, NULL, NULL},
 };
 
 /* Up to this many rows, reading b where it lies is faster than packing it. [K,N] is read once per row, [N,K]
@@ -104,8 +106,9 @@ enum { CPU_GEMV_ROWS = 24, CPU_GEMV_ROWS_BY_COLUMNS = 3 };
 static const cpu_variant *cpu_matmul_choose(const cpu_node *node)
 {
     const cpu_matmul *plan = &node->plan.matmul;
-    if (cpu_matmul_is_small(node)) return &cpu_matmul_variants[3];
-    return &cpu_matmul_variants[plan->m <= (plan->b_by_rows ? CPU_GEMV_ROWS : CPU_GEMV_ROWS_BY_COLUMNS) ? 1 : 0];
+    const bool few = plan->m <= (plan->b_by_rows ? CPU_GEMV_ROWS : CPU_GEMV_ROWS_BY_COLUMNS);
+    if (cpu_matmul_is_small(node)) return &cpu_matmul_variants[CPU_MATMUL_DIRECT];
+    return &cpu_matmul_variants[few ? CPU_MATMUL_GEMV : CPU_MATMUL_GEMM];
 }
 
 /* ---- cpu:reference ---- */

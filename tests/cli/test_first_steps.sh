@@ -74,7 +74,7 @@ printf 'PK\3\4 archive' | tee "$models/new.pt" > "$models/torch/pytorch_model.bi
 printf '\200\2}q' > "$models/old.ckpt"
 printf '\10\7\22\7pytorch' > "$models/graph.onnx"
 echo '{}' > "$models/parts/model.safetensors.index.json"
-: > "$models/gguf/model.gguf"
+: > "$models/gguf/llama.gguf"
 python3 - "$models/x-00001-of-00003.gguf" <<'TEXT'
 import struct, sys
 text = lambda s: struct.pack("<Q", len(s)) + s.encode()
@@ -96,7 +96,7 @@ $dates/model.safetensors give its folder instead: $dates\$
 hf of type 'rwkv', which Portico cannot run; it runs 'llama'
 torch of type 'rwkv', which Portico cannot run; it runs 'llama'
 parts config.json: key 'hidden_size' is missing
-gguf model.gguf in it is a model by itself; give that file
+gguf llama.gguf in it is a model by itself; give that file
 nothing has no config.json and no model.safetensors; a model is a folder with both, or a GGUF file
 new.pt a PyTorch checkpoint, .* put it into a folder as pytorch_model.bin, with a config.json
 old.ckpt a PyTorch checkpoint

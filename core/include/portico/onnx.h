@@ -16,10 +16,10 @@
  * shapes and constants alone is computed once, on the host.
  *
  * Types: whole numbers run as i32, and 64-bit floats as f32; a whole number of an input that does not fit is an error,
- * as is a negative one in an output of uint32 or uint64. A result of int32, int64, uint32 or uint64 beyond 32 bits wraps,
- * and is not noticed. Sums and products of int8, uint8, int16 and uint16 wrap as
- * these do; floats of 8 and 4 bits run as f32, and are rounded to their own values where they are made. A result has
- * the type that the file says. Strings, complex numbers, sequences and optional values are refused.
+ * as is a negative one in an output of uint32 or uint64. A result of int32, int64, uint32 or uint64 beyond 32 bits
+ * wraps, and is not noticed. Sums and products of int8, uint8, int16 and uint16 wrap as these do; floats of 8 and 4
+ * bits run as f32, and are rounded to their own values where they are made. A result has the type that the file says.
+ * Strings, complex numbers, sequences and optional values are refused.
  *
  * Threads: a model is read-only once it is open, and may be used by several runners at once; a runner is used by one
  * thread at a time, as its session is. Arguments: `err` may be NULL; other NULL is INVALID. A library that was built
