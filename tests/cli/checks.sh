@@ -42,6 +42,8 @@ says() {
     if grep -Eq -- "$3" "$work/$2" || tr -s '[:space:]' ' ' < "$work/$2" | grep -Eq -- "$3"; then ok "$1"; else bad "$1" "no '$3' in std$2"; fi
 }
 silent() { if [ -s "$work/$2" ]; then bad "$1" "std$2 is not empty"; else ok "$1"; fi; }
+# same NAME FILE FILE
+same() { if cmp -s "$2" "$3"; then ok "$1"; else bad "$1" "$2 and $3 differ"; fi; }
 json() {
     if python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/out" 2> /dev/null; then
         ok "$1"

@@ -14,7 +14,6 @@ source=$(realpath "$2")
 export PORTICO_BACKEND=cpu:native
 cd "$work" || exit 2
 
-same() { if cmp -s "$2" "$3"; then ok "$1"; else bad "$1" "$2 and $3 differ"; fi; }
 one_line() { if [ "$(wc -l < err)" = 1 ]; then ok "$1: one line"; else bad "$1" "$(wc -l < err) lines"; fi; }
 
 base=$source/tests/parity/llama-q4_1.gguf

@@ -14,9 +14,6 @@ source=$(realpath "$2")
 export PORTICO_BACKEND=cpu:native
 cd "$work" || exit 2
 
-# same NAME FILE FILE
-same() { if cmp -s "$2" "$3"; then ok "$1"; else bad "$1" "$2 and $3 differ"; fi; }
-
 # config NAME DATA [FIELDS]: a small run that goes to the folder NAME
 config() {
     cat > "$1.json" << JSON

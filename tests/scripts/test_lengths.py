@@ -1,11 +1,11 @@
-"""Is a file under 800 lines and a function under 80, as CONTRIBUTING.md says? Functions of the tests are not asked."""
+"""Is a file under 800 lines and a function under 80, as CONTRIBUTING.md says?"""
 
 import ast
 import pathlib
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PRODUCT = ["core", "backends", "conformance", "shaders", "python", "scripts", "examples"]
+FOLDERS = ["core", "backends", "conformance", "shaders", "python", "scripts", "examples", "tests"]
 KINDS = {".c", ".h", ".py", ".kern", ".inc", ".cl", ".glsl", ".in", ""}
 SKIPPED = {"__pycache__", "compiled"}
 MOST_OF_FILE, MOST_OF_FUNCTION = 800, 80
@@ -46,17 +46,17 @@ def functions(path, text):
 
 class Lengths(unittest.TestCase):
     def test_files(self):
-        for path in files([*PRODUCT, "tests"]):
+        for path in files(FOLDERS):
             lines = path.read_text(encoding="utf-8").count("\n")
             self.assertLessEqual(lines, MOST_OF_FILE, f"{path.relative_to(ROOT)} has {lines} lines")
 
     def test_functions(self):
         seen = 0
-        for path in files(PRODUCT):
+        for path in files(FOLDERS):
             for name, lines in functions(path, path.read_text(encoding="utf-8")):
                 self.assertLessEqual(lines, MOST_OF_FUNCTION, f"{path.relative_to(ROOT)}: {name} has {lines} lines")
                 seen += 1
-        self.assertGreater(seen, 1000)
+        self.assertGreater(seen, 5000)
 
 
 if __name__ == "__main__":

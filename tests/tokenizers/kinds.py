@@ -83,16 +83,22 @@ GPT4_WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
               r"|\s+(?!\S)|\s+")
 
 
-def kinds(size=1.0):
-    """(name, Tokenizer) of each kind; vocabularies of `size` times the usual one."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P
-    from tokenizers import processors, trainers
+class Maker:
+    """Makes and trains tokenizers of `tokenizers`; vocabularies of `size` times the usual one."""
 
-    lines = corpus()
-    marks = [AddedToken("<s>", special=True), AddedToken("[MASK]", lstrip=True, special=True),
-             AddedToken("<|end|>", rstrip=True, normalized=False), AddedToken("word1", single_word=True)]
+    def __init__(self, size):
+        from tokenizers import AddedToken
 
-    def made(model, trainer, normalizer=None, pre=None, decoder=None, marks=marks):
+        self.size = size
+        self.lines = corpus()
+        self.marks = [AddedToken("<s>", special=True), AddedToken("[MASK]", lstrip=True, special=True),
+                      AddedToken("<|end|>", rstrip=True, normalized=False), AddedToken("word1", single_word=True)]
+        # Of tokens that are sought in normalised text, `tokenizers` decodes the normalised form: "_word1".
+        self.fixed_marks = self.marks[:3] + [AddedToken("word1", single_word=True, normalized=False)]
+
+    def made(self, model, trainer, normalizer=None, pre=None, decoder=None, marks=None):
+        from tokenizers import Tokenizer
+
         tokenizer = Tokenizer(model)
         if normalizer:
             tokenizer.normalizer = normalizer
@@ -100,76 +106,51 @@ def kinds(size=1.0):
             tokenizer.pre_tokenizer = pre
         if decoder:
             tokenizer.decoder = decoder
-        tokenizer.train_from_iterator(lines, trainer)
-        tokenizer.add_tokens(marks)
+        tokenizer.train_from_iterator(self.lines, trainer)
+        tokenizer.add_tokens(marks or self.marks)
         return tokenizer
 
-    # Of tokens that are sought in normalised text, `tokenizers` decodes the normalised form: "_word1".
-    fixed_marks = marks[:3] + [AddedToken("word1", single_word=True, normalized=False)]
+    def bytewise(self, normalizer=None, before=None, marks=None, **more):
+        from tokenizers import decoders, models, pre_tokenizers as P, trainers
 
-    def bytewise(normalizer=None, before=None, marks=marks, **more):
         level = P.ByteLevel(**{"add_prefix_space": False, **more})
-        trainer = trainers.BpeTrainer(vocab_size=256 + int(164 * size), show_progress=False, initial_alphabet=P.ByteLevel.alphabet())
-        return made(models.BPE(), trainer, normalizer, P.Sequence(before + [level]) if before else level,
-                    decoders.ByteLevel(), marks)
+        trainer = trainers.BpeTrainer(vocab_size=256 + int(164 * self.size), show_progress=False,
+                                      initial_alphabet=P.ByteLevel.alphabet())
+        return self.made(models.BPE(), trainer, normalizer, P.Sequence(before + [level]) if before else level,
+                         decoders.ByteLevel(), marks)
 
-    def words(normalizer=None, pre=None):
+    def words(self, normalizer=None, pre=None):
         """Byte-level, and each word begins with a blank, so that cuts show."""
-        return bytewise(normalizer, [pre] if pre else [], add_prefix_space=True, use_regex=not pre)
+        return self.bytewise(normalizer, [pre] if pre else [], add_prefix_space=True, use_regex=not pre)
 
-    yield "byte_level", bytewise()
-    yield "byte_level_prefix", bytewise(add_prefix_space=True)
-    yield "byte_level_gpt4", bytewise(before=[P.Split(Regex(GPT4_WORDS), "isolated")], use_regex=False)
-    for form in ("NFC", "NFD", "NFKC", "NFKD"):
-        yield form.lower(), bytewise(getattr(N, form)())
-    yield "lowercase", bytewise(N.Lowercase())
-    yield "strip_accents", bytewise(N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()]))
-    yield "strip_accents_alone", bytewise(N.StripAccents())
-    yield "nmt", bytewise(N.Sequence([N.Nmt(), N.Strip()]))
-    yield "replace", bytewise(N.Sequence([N.Replace(Regex(r"\s+"), " "), N.Replace("a", "bc"), N.Prepend("_")]),
-                              marks=fixed_marks)
-    yield "bert_cased", words(N.BertNormalizer(lowercase=False), P.BertPreTokenizer())
-    yield "bert_parts", words(N.BertNormalizer(clean_text=False, strip_accents=True), P.BertPreTokenizer())
-    yield "whitespace", words(None, P.Whitespace())
-    yield "whitespace_split", words(None, P.WhitespaceSplit())
-    yield "delimiter", words(None, P.CharDelimiterSplit("é"))
-    yield "fixed_length", words(None, P.FixedLength(3))
-    yield "digits", words(None, P.Digits(individual_digits=False))
-    yield "digits_each", words(None, P.Digits(individual_digits=True))
-    for behaviour in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"):
-        yield "punctuation_" + behaviour, words(None, P.Punctuation(behaviour))
-        yield "split_" + behaviour, words(None, P.Split(Regex(r"[\s\h]+"), behaviour))
-    yield "split_invert", words(None, P.Split(Regex(r"\w+"), "removed", invert=True))
-    yield "split_text", words(None, P.Split("e ", "merged_with_previous"))
+    def wordpiece(self, **more):
+        from tokenizers import decoders, models, normalizers as N, pre_tokenizers as P, processors, trainers
 
-    def wordpiece(**more):
-        trainer = trainers.WordPieceTrainer(vocab_size=int(600 * size), show_progress=False, limit_alphabet=int(300 * size),
+        trainer = trainers.WordPieceTrainer(vocab_size=int(600 * self.size), show_progress=False,
+                                            limit_alphabet=int(300 * self.size),
                                             special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
-        tokenizer = made(models.WordPiece(unk_token="[UNK]"), trainer, N.BertNormalizer(**more), P.BertPreTokenizer(),
-                         decoders.WordPiece())
+        tokenizer = self.made(models.WordPiece(unk_token="[UNK]"), trainer, N.BertNormalizer(**more),
+                              P.BertPreTokenizer(), decoders.WordPiece())
         tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
         return tokenizer
 
-    yield "wordpiece", wordpiece()
-    yield "wordpiece_cased", wordpiece(lowercase=False, handle_chinese_chars=False)
+    def unigram(self, normalizer, **more):
+        from tokenizers import decoders, models, pre_tokenizers as P, trainers
 
-    def unigram(normalizer, **more):
         trainer = trainers.UnigramTrainer(vocab_size=400, show_progress=False, unk_token="<unk>",
                                           special_tokens=["<pad>", "<unk>"])
-        return made(models.Unigram(), trainer, normalizer, P.Metaspace(**more), decoders.Metaspace(**more))
+        return self.made(models.Unigram(), trainer, normalizer, P.Metaspace(**more), decoders.Metaspace(**more))
 
-    yield "unigram", unigram(N.NFKC())
-    yield "unigram_first", unigram(N.Precompiled(tiny_charsmap()), prepend_scheme="first")
-    yield "unigram_never", unigram(N.Sequence([N.Precompiled(tiny_charsmap()), N.Replace(Regex(" {2,}"), " ")]),
-                                   prepend_scheme="never", split=False)
+    def characters(self, fuse, fallback, **more):
+        from tokenizers import Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, trainers
 
-    def characters(fuse, fallback, **more):
         special = ["<unk>"] + ([f"<0x{b:02X}>" for b in range(256)] if fallback else [])
-        trainer = trainers.BpeTrainer(vocab_size=256 * fallback + int(444 * size), limit_alphabet=int(150 * size),
-                                      show_progress=False, special_tokens=special, **more)
+        trainer = trainers.BpeTrainer(vocab_size=256 * fallback + int(444 * self.size),
+                                      limit_alphabet=int(150 * self.size), show_progress=False, special_tokens=special,
+                                      **more)
         model = models.BPE(unk_token="<unk>", fuse_unk=fuse, byte_fallback=fallback, **more)
         prepare = N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")]) if not more else None
-        tokenizer = made(model, trainer, prepare, P.WhitespaceSplit() if more else None, marks=fixed_marks)
+        tokenizer = self.made(model, trainer, prepare, P.WhitespaceSplit() if more else None, marks=self.fixed_marks)
         if fallback:  # they are bytes, not words of the text
             saved = json.loads(tokenizer.to_str())
             saved["added_tokens"] = [t for t in saved["added_tokens"] if not t["content"].startswith("<0x")]
@@ -178,10 +159,46 @@ def kinds(size=1.0):
                                                    decoders.Strip(" ", 1, 0)])
         return tokenizer
 
-    yield "byte_fallback", characters(True, True)
-    yield "bpe_unknown", characters(False, False)
-    yield "bpe_fused", characters(True, False)
-    yield "bpe_suffix", characters(False, False, end_of_word_suffix="</w>")
-    yield "bpe_prefix", characters(False, False, continuing_subword_prefix="##")
+
+def kinds(size=1.0):
+    """(name, Tokenizer) of each kind; vocabularies of `size` times the usual one."""
+    from tokenizers import Regex, models, normalizers as N, pre_tokenizers as P, trainers
+
+    maker = Maker(size)
+    yield "byte_level", maker.bytewise()
+    yield "byte_level_prefix", maker.bytewise(add_prefix_space=True)
+    yield "byte_level_gpt4", maker.bytewise(before=[P.Split(Regex(GPT4_WORDS), "isolated")], use_regex=False)
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        yield form.lower(), maker.bytewise(getattr(N, form)())
+    yield "lowercase", maker.bytewise(N.Lowercase())
+    yield "strip_accents", maker.bytewise(N.Sequence([N.NFD(), N.StripAccents(), N.Lowercase()]))
+    yield "strip_accents_alone", maker.bytewise(N.StripAccents())
+    yield "nmt", maker.bytewise(N.Sequence([N.Nmt(), N.Strip()]))
+    yield "replace", maker.bytewise(N.Sequence([N.Replace(Regex(r"\s+"), " "), N.Replace("a", "bc"), N.Prepend("_")]),
+                                    marks=maker.fixed_marks)
+    yield "bert_cased", maker.words(N.BertNormalizer(lowercase=False), P.BertPreTokenizer())
+    yield "bert_parts", maker.words(N.BertNormalizer(clean_text=False, strip_accents=True), P.BertPreTokenizer())
+    yield "whitespace", maker.words(None, P.Whitespace())
+    yield "whitespace_split", maker.words(None, P.WhitespaceSplit())
+    yield "delimiter", maker.words(None, P.CharDelimiterSplit("é"))
+    yield "fixed_length", maker.words(None, P.FixedLength(3))
+    yield "digits", maker.words(None, P.Digits(individual_digits=False))
+    yield "digits_each", maker.words(None, P.Digits(individual_digits=True))
+    for behaviour in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"):
+        yield "punctuation_" + behaviour, maker.words(None, P.Punctuation(behaviour))
+        yield "split_" + behaviour, maker.words(None, P.Split(Regex(r"[\s\h]+"), behaviour))
+    yield "split_invert", maker.words(None, P.Split(Regex(r"\w+"), "removed", invert=True))
+    yield "split_text", maker.words(None, P.Split("e ", "merged_with_previous"))
+    yield "wordpiece", maker.wordpiece()
+    yield "wordpiece_cased", maker.wordpiece(lowercase=False, handle_chinese_chars=False)
+    yield "unigram", maker.unigram(N.NFKC())
+    yield "unigram_first", maker.unigram(N.Precompiled(tiny_charsmap()), prepend_scheme="first")
+    yield "unigram_never", maker.unigram(N.Sequence([N.Precompiled(tiny_charsmap()), N.Replace(Regex(" {2,}"), " ")]),
+                                         prepend_scheme="never", split=False)
+    yield "byte_fallback", maker.characters(True, True)
+    yield "bpe_unknown", maker.characters(False, False)
+    yield "bpe_fused", maker.characters(True, False)
+    yield "bpe_suffix", maker.characters(False, False, end_of_word_suffix="</w>")
+    yield "bpe_prefix", maker.characters(False, False, continuing_subword_prefix="##")
     trainer = trainers.WordLevelTrainer(vocab_size=int(300 * size), show_progress=False, special_tokens=["[UNK]"])
-    yield "word_level", made(models.WordLevel(unk_token="[UNK]"), trainer, None, P.Whitespace())
+    yield "word_level", maker.made(models.WordLevel(unk_token="[UNK]"), trainer, None, P.Whitespace())

@@ -409,38 +409,45 @@ static const double frequencies[] = {1, 0.5};
 static const float factors[] = {1, 1};
 static const _Alignas(65536) unsigned char page[4] = {0};
 
+static const pco_nn_params nn_params = {.size = sizeof nn_params};
+static const pco_initialization initialization = {.size = sizeof initialization};
+static const pco_nn_linear_params linear_params = {
+    .size = sizeof linear_params, .name = "l", .in_features = 2, .out_features = 2};
+static const pco_nn_norm_params norm_params = {.size = sizeof norm_params, .eps = 1e-5, .width = 2};
+static const pco_nn_attention_params attention_params = {
+    .size = sizeof attention_params, .name = "a", .width = 2, .heads = 1};
+static const pco_nn_attention_operands attention_operands = PCO_NN_NO_OPERANDS;
+static const pco_nn_ffn_params ffn_params = {
+    .size = sizeof ffn_params, .name = "f", .activation = PCO_NN_RELU, .width = 2, .hidden = 2};
+static const pco_nn_transformer_params transformer_params = {
+    .size = sizeof transformer_params, .width = 2, .heads = 1, .layers = 1};
+static const pco_nn_transformer_inputs transformer_inputs = PCO_NN_NO_INPUTS;
+static const pco_training_params training_params = {.size = sizeof training_params, .learning_rate = 0.1};
+static pco_device_description devices[1] = {{.size = sizeof *devices}};
+static pco_plugin_description plugins[1] = {{.size = sizeof *plugins}};
+
+static pco_model_info info = {.size = sizeof info};
+static pco_generate_stats stats = {.size = sizeof stats};
+static pco_special_ids special = {.size = sizeof special};
+static pco_node_timing node_timings[1] = {{.size = sizeof *node_timings}};
+static int64_t managed_shape[] = {2, 2};
+static const DLManagedTensor managed = {
+    .dl_tensor = {values, {DL_CPU, 0}, 2, {DL_FLOAT, 32, 1}, managed_shape, NULL, 0}};
+static pco_executable_stats counts = {.size = sizeof counts};
+static pco_training_result training_result = {.size = sizeof training_result};
+
 /* The calls (null_calls.h, made from the headers) find their arguments here by name. */
 static void test_null(void **state)
 {
     (void)state;
     pco_context *context, *context_out = NULL;
     pco_model *model, *decoder, *model_out = NULL;
-    static pco_device_description devices[1] = {{.size = sizeof *devices}};
-    static pco_plugin_description plugins[1] = {{.size = sizeof *plugins}};
-    pco_model_info info = {.size = sizeof info};
-    pco_generate_stats stats = {.size = sizeof stats};
-    pco_special_ids special = {.size = sizeof special};
     pco_sequence *sequence, *sequence_out = NULL;
     pco_nn *nn = NULL;
     pco_weights *weights_out = NULL;
     char weights_path[512];
     snprintf(weights_path, sizeof weights_path, "%s/model.safetensors", path);
-    const pco_nn_params nn_params = {.size = sizeof nn_params};
-    const pco_initialization initialization = {.size = sizeof initialization};
-    const pco_nn_linear_params linear_params = {
-        .size = sizeof linear_params, .name = "l", .in_features = 2, .out_features = 2};
-    const pco_nn_norm_params norm_params = {.size = sizeof norm_params, .eps = 1e-5, .width = 2};
-    const pco_nn_attention_params attention_params = {
-        .size = sizeof attention_params, .name = "a", .width = 2, .heads = 1};
-    const pco_nn_attention_operands attention_operands = PCO_NN_NO_OPERANDS;
-    const pco_nn_ffn_params ffn_params = {
-        .size = sizeof ffn_params, .name = "f", .activation = PCO_NN_RELU, .width = 2, .hidden = 2};
-    const pco_nn_transformer_params transformer_params = {
-        .size = sizeof transformer_params, .width = 2, .heads = 1, .layers = 1};
-    const pco_nn_transformer_inputs transformer_inputs = PCO_NN_NO_INPUTS;
     pco_training *training, *training_out = NULL;
-    const pco_training_params training_params = {.size = sizeof training_params, .learning_rate = 0.1};
-    pco_training_result training_result = {.size = sizeof training_result};
     pco_executable *batch_out = NULL;
     char checkpoint_path[] = "/tmp/portico-api-XXXXXX";
     const int checkpoint = mkstemp(checkpoint_path);
@@ -451,7 +458,6 @@ static void test_null(void **state)
     char *text_out = NULL;
     float logits[1000];
     double *numbers_out = NULL;
-    pco_executable_stats counts = {.size = sizeof counts};
     pco_graph *graph = NULL;
     pco_session *session, *session_out = NULL;
     pco_executable *executable, *executable_out = NULL;
@@ -471,9 +477,6 @@ static void test_null(void **state)
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
     check_ok(pco_training_create(session, &training_params, &training, &err));
     void *address_out;
-    pco_node_timing node_timings[1] = {{.size = sizeof *node_timings}};
-    int64_t managed_shape[] = {2, 2};
-    const DLManagedTensor managed = {.dl_tensor = {values, {DL_CPU, 0}, 2, {DL_FLOAT, 32, 1}, managed_shape, NULL, 0}};
     DLManagedTensor *managed_out = NULL;
     pco_op_declaration other = declaration;
     const pco_operation *operation, *operation_out;
