@@ -1,4 +1,5 @@
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union, overload
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union,
+                    overload)
 
 from portico import nn as nn, onnx as onnx, ops as ops, optim as optim, random as random
 from portico._conformance import Conformance as Conformance
@@ -19,6 +20,7 @@ _Axis = Union[int, Tuple[int, ...], None]
 _ContextT = TypeVar("_ContextT", bound="Context")
 _ModelT = TypeVar("_ModelT", bound="Model")
 _Progress = Union[bool, Callable[[float], Any], None]
+_Schema = Union[str, Mapping[str, Any], bool, None]
 
 # What is taken where a tensor is wanted: tensors, arrays, numbers, nested lists, tensors of other libraries (DLPack).
 ArrayLike = Any
@@ -195,11 +197,19 @@ class Token:
     top: Tuple[Token, ...]
     def __init__(self, id: int, text: str, logprob: float, top: Tuple[Token, ...] = ...) -> None: ...
 
+class Beam:
+    text: str
+    ids: List[int]
+    score: float
+    logprob: float
+    stop_reason: str
+    def __init__(self, text: str, ids: List[int], score: float, logprob: float, stop_reason: str) -> None: ...
+
 class Model:
     last_stats: Any
     last_tokens: Optional[List[Token]]
     def __init__(self, path: Any, device: Where = ..., context_length: int = ...,
-                 progress: _Progress = ..., adapter: Any = ...) -> None: ...
+                 progress: _Progress = ..., adapter: Any = ..., cache_type: str = ...) -> None: ...
     @property
     def info(self) -> Dict[str, Any]: ...
     def encode(self, text: str, special: bool = ...) -> List[int]: ...
@@ -210,21 +220,27 @@ class Model:
                  presence_penalty: float = ..., frequency_penalty: float = ..., repeat_last_n: int = ...,
                  stop_strings: Union[str, Iterable[str], None] = ..., seed: int = ..., echo: bool = ...,
                  prefix: Optional[str] = ..., context_shift: bool = ..., keep: int = ...,
-                 logprobs: Optional[int] = ..., progress: Optional[bool] = ...) -> Iterator[str]: ...
+                 logprobs: Optional[int] = ..., grammar: Optional[str] = ..., json_schema: _Schema = ...,
+                 draft: Optional[Model] = ..., draft_tokens: int = ...,
+                 progress: Optional[bool] = ...) -> Iterator[str]: ...
+    def beam_search(self, prompt: str, *, beams: int = ..., returned: int = ..., length_penalty: float = ...,
+                    early_stopping: Union[bool, str] = ..., max_tokens: int = ..., prefix: Optional[str] = ...,
+                    progress: Optional[Callable[[int], Any]] = ...) -> List[Beam]: ...
     def chat_text(self, messages: Iterable[Any], *, template: Optional[str] = ..., complete: bool = ...,
                   **variables: Any) -> str: ...
     def chat(self, messages: Iterable[Any], *, template: Optional[str] = ..., max_tokens: int = ...,
              temperature: float = ..., top_k: int = ..., top_p: float = ..., min_p: float = ..., typical_p: float = ...,
              repetition_penalty: float = ..., presence_penalty: float = ..., frequency_penalty: float = ...,
              repeat_last_n: int = ..., stop_strings: Union[str, Iterable[str], None] = ..., seed: int = ...,
-             context_shift: bool = ..., keep: int = ..., logprobs: Optional[int] = ...,
+             context_shift: bool = ..., keep: int = ..., logprobs: Optional[int] = ..., grammar: Optional[str] = ...,
+             json_schema: _Schema = ..., draft: Optional[Model] = ..., draft_tokens: int = ...,
              **variables: Any) -> Iterator[str]: ...
     def close(self) -> None: ...
     def __enter__(self: _ModelT) -> _ModelT: ...
     def __exit__(self, *_: Any) -> None: ...
 
 def load(path: Any, *, device: Where = ..., context_length: int = ..., adapter: Any = ...,
-         progress: _Progress = ...) -> Model: ...
+         cache_type: str = ..., progress: _Progress = ...) -> Model: ...
 def progress(iterable: Iterable[_T], total: Optional[int] = ..., label: str = ..., unit: str = ...) -> Iterator[_T]: ...
 def conformance(devices: Any = ..., *, ops: Any = ..., tier: str = ..., seed: int = ..., variant: Optional[str] = ...,
                 case: Optional[str] = ..., slice: Optional[str] = ..., report: Any = ..., baseline: Any = ...,

@@ -11,17 +11,40 @@ import numpy as np
 from portico import _native as native, _progress, _runtime
 
 STOP_REASONS = ("end", "max_tokens", "context", "callback", "stop")
+CACHE_TYPES = {"f32": 0, "f16": 1, "q8_0": 5}  # pco_dtype
+EARLY_STOPPING = {False: 0, True: 1, "never": 2}  # pco_early_stopping
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What generating took: tokens, seconds, and why it ended ("end", "max_tokens", "context", "callback" or "stop")."""
+    """What generating took: tokens, seconds, and why it ended ("end", "max_tokens", "context", "callback" or "stop"); how
+    often the context was shifted; and how many tokens a draft proposed, and how many of those are in the text."""
 
     stop_reason: str
     prompt_tokens: int
     prompt_seconds: float
     generated_tokens: int
     generation_seconds: float
+    context_shifts: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+
+
+def _stats(stats):
+    return Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds, stats.generated_tokens,
+                 stats.generation_seconds, stats.context_shifts, stats.drafted_tokens, stats.accepted_tokens)
+
+
+@dataclass(frozen=True)
+class Beam:
+    """A text that beam search found: its ids without the token that ended it, log p of all its tokens in nats, that score
+    after the length penalty, and why it ended ("end", "max_tokens" or "context")."""
+
+    text: str
+    ids: list
+    score: float
+    logprob: float
+    stop_reason: str
 
 
 @dataclass(frozen=True)
@@ -35,6 +58,14 @@ class Token:
     top: tuple = ()
 
 
+def _choice(value, choices, what):
+    try:
+        return choices[value]
+    except (KeyError, TypeError):
+        names = ", ".join(repr(name) for name in choices)
+        raise native.InvalidError(f"{what} is {value!r}, and must be one of {names}") from None
+
+
 def _destroy(held):
     talk, handle = held
     if talk is not None:
@@ -46,7 +77,7 @@ class Model(_runtime.Opened):
     """A model that portico.load opened on a device. Calls of several threads wait for each other; close() or `with` gives
     its memory back."""
 
-    def __init__(self, path, device=None, context_length=0, progress=None, adapter=None):
+    def __init__(self, path, device=None, context_length=0, progress=None, adapter=None, cache_type="f32"):
         path = os.fspath(path)
         bar = None
         if progress is None or isinstance(progress, bool):
@@ -65,7 +96,8 @@ class Model(_runtime.Opened):
             except BaseException as error:  # C knows no exceptions: raised again below
                 raised.append(error)
                 return 1
-        params = native.ModelParams(context_length=int(context_length))
+        params = native.ModelParams(context_length=int(context_length),
+                                    cache_type=_choice(cache_type, CACHE_TYPES, "cache_type"))
         device = _runtime.device_spec(device) or _runtime.current_device()
         if device is not None:
             params.device = native.encoded(device, "device")
@@ -93,13 +125,21 @@ class Model(_runtime.Opened):
         if talk is not None:
             native.sequence_destroy(talk)
 
+    @staticmethod
+    def _lend(draft, params):
+        """A draft needs a sequence of its own for the time of a call."""
+        if draft is not None:
+            draft._forget()
+            params.draft = draft._open()
+
     def _held(self):
         talk, self._talk = self._talk, None
         return _destroy, (talk, self.handle)
 
     @property
     def info(self):
-        """architecture, device, vocab_size, context_length, layers, width, parameters and bytes of memory: a dict."""
+        """architecture, device, vocab_size, context_length, layers, width, parameters, bytes of memory and cached_tokens (what
+        a cache has room for now): a dict."""
         info = native.ModelInfo()
         with self._context.use():
             native.model_describe(self._open(), info)
@@ -143,14 +183,24 @@ class Model(_runtime.Opened):
         return result
 
     def _sampling(self, echo=False, *, max_tokens, temperature, top_k, top_p, min_p, typical_p, repetition_penalty,
-                  presence_penalty, frequency_penalty, repeat_last_n, stop_strings, seed, context_shift, keep, logprobs):
+                  presence_penalty, frequency_penalty, repeat_last_n, stop_strings, seed, context_shift, keep, logprobs,
+                  grammar, json_schema, draft, draft_tokens):
         """GenerateParams, and where its tokens go."""
         params = native.GenerateParams(
             max_tokens=int(max_tokens), temperature=float(temperature), top_k=int(top_k), top_p=float(top_p),
             seed=int(seed), echo=int(bool(echo)), min_p=float(min_p), typical_p=float(typical_p),
             repeat_penalty=float(repetition_penalty), presence_penalty=float(presence_penalty),
             frequency_penalty=float(frequency_penalty), repeat_last_n=int(repeat_last_n),
-            context_shift=int(bool(context_shift)), keep=int(keep))
+            context_shift=int(bool(context_shift)), keep=int(keep), draft_tokens=int(draft_tokens))
+        if grammar is not None:
+            params.grammar = native.encoded(grammar, "grammar")
+        if json_schema is not None:
+            text = json_schema if isinstance(json_schema, str) else json.dumps(json_schema)
+            params.json_schema = native.encoded(text, "json_schema")
+        if draft is not None:
+            if not isinstance(draft, Model):
+                raise TypeError(f"draft is {type(draft).__name__}, and must be a portico.Model")
+            draft._open()
         if stop_strings is not None:
             texts = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
             params.stop = (ctypes.c_char_p * max(len(texts), 1))(*[native.encoded(t, "stop_strings") for t in texts])
@@ -183,7 +233,8 @@ class Model(_runtime.Opened):
 
     def generate(self, prompt, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0, typical_p=0.0,
                  repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, repeat_last_n=0, stop_strings=None,
-                 seed=0, echo=False, prefix=None, context_shift=False, keep=0, logprobs=None, progress=False):
+                 seed=0, echo=False, prefix=None, context_shift=False, keep=0, logprobs=None, grammar=None,
+                 json_schema=None, draft=None, draft_tokens=0, progress=False):
         """Continues a prompt, or answers a source: an iterator of pieces of text; "".join(...) has it whole.
 
         max_tokens: 0: as many as the context holds. temperature: 0: always the likeliest token. seed: the same gives the
@@ -195,27 +246,80 @@ class Model(_runtime.Opened):
         a string or several; the text ends before the first that comes. prefix: what the answer of an encoder-decoder begins
         with. context_shift: a decoder goes on where the context is full, without its older half; the first `keep` tokens
         stay. logprobs: 0 or more: afterwards last_tokens has a portico.Token for each token, with so many of the likeliest
-        in `top`. progress: a bar on stderr, which counts pieces of text; None: where that is a terminal.
+        in `top`. grammar: in GBNF, llama.cpp's notation: the text is one of it, or the beginning of one where something
+        else ends it. json_schema: the same from a JSON schema, as a dict or as text; keywords that are not known are
+        UnsupportedError. draft: a Model of the same portico.Context and vocabulary, much faster, that proposes draft_tokens
+        tokens at a time (0: 4), which this one reads in one run: the same text, sooner (decoder-only). progress: a bar on stderr, which counts pieces of text; None: where that is a terminal.
         Closing the iterator, or leaving its loop, ends generating. Afterwards last_stats has tokens and seconds.
-        Errors: InvalidError for parameters out of range, and for a prompt longer than the context.
+        Errors: InvalidError for parameters out of range, and for a prompt longer than the context; FileError for a grammar,
+        with the line; UnsupportedError for a schema's keyword.
         """
         self._open()
         params, tokens = self._sampling(
             echo, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             typical_p=typical_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
             frequency_penalty=frequency_penalty, repeat_last_n=repeat_last_n, stop_strings=stop_strings, seed=seed,
-            context_shift=context_shift, keep=keep, logprobs=logprobs)
+            context_shift=context_shift, keep=keep, logprobs=logprobs, grammar=grammar, json_schema=json_schema,
+            draft=draft, draft_tokens=draft_tokens)
         if prefix is not None:
             params.prefix = native.encoded(prefix, "prefix")
         prompt = native.encoded(prompt, "prompt")
 
         def run(*rest):
             self._forget()
+            self._lend(draft, params)
             return native.model_generate(self._open(), prompt, params, *rest)
         pieces = self._pieces(run, tokens)
         if progress is not False and _progress.wanted(progress):
             return _progress.progress(pieces, max_tokens or None, "generating", "pieces")
         return pieces
+
+    def beam_search(self, prompt, *, beams=4, returned=1, length_penalty=1.0, early_stopping=False, max_tokens=0, prefix=None,
+                    progress=None):
+        """The likeliest of several texts that are tried side by side, the best first: a list of `returned` portico.Beam.
+
+        beams: 1 to 64. length_penalty: a text of n tokens scores log p / n^length_penalty. early_stopping: when the search
+        ends: True: where `beams` texts have ended; False: where no text under way scores more, as long as it is, than the
+        worst of those; "never": where none can come to. As in transformers. max_tokens and prefix: as generate's.
+        progress: a function that is called before each token, with how many there are, and cancels by returning something
+        true (CancelledError). Errors: as generate's.
+        """
+        self._open()
+        beams, returned, length_penalty = int(beams), int(returned), float(length_penalty)
+        if beams < 1 or returned < 1:
+            raise native.InvalidError(f"beams is {beams} and returned is {returned}, and both are 1 or more")
+        params = native.GenerateParams(max_tokens=int(max_tokens))
+        if prefix is not None:
+            params.prefix = native.encoded(prefix, "prefix")
+        how = native.BeamParams(beams=beams, returned=returned, length_penalty=length_penalty or 1e-300,
+                                early_stopping=_choice(early_stopping, EARLY_STOPPING, "early_stopping"))
+        found, raised = [], []
+
+        def caught(function, *arguments):
+            try:
+                return int(bool(function(*arguments)))
+            except BaseException as error:  # C knows no exceptions: raised again below
+                raised.append(error)
+                return 1
+
+        def receive(beam):
+            text = ctypes.string_at(beam.text, beam.bytes).decode("utf-8", "replace") if beam.text else ""
+            found.append(Beam(text, beam.ids[:beam.count], beam.score, beam.log_probability,
+                              STOP_REASONS[beam.stop_reason]))
+        if progress is not None:
+            how.progress = native.BEAM_PROGRESS(lambda _, tokens: caught(progress, tokens))
+        receiver = native.BEAM(lambda _, pointer: caught(receive, pointer.contents))
+        stats = native.GenerateStats()
+        prompt = native.encoded(prompt, "prompt")
+        with self._context.use():
+            self._forget()
+            status = native.model_beam_search(self._open(), prompt, params, how, receiver, None, stats,
+                                              native.error_buffer())
+            if raised:
+                raise raised[0]
+            native.check(status)
+        self.last_stats, self.last_tokens = _stats(stats), None
+        return found
 
     def _chat_params(self, messages, template, variables, complete):
         params = native.ChatParams(complete=int(complete))
@@ -242,7 +346,8 @@ class Model(_runtime.Opened):
 
     def chat(self, messages, *, template=None, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0,
              typical_p=0.0, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, repeat_last_n=0,
-             stop_strings=None, seed=0, context_shift=False, keep=0, logprobs=None, **variables):
+             stop_strings=None, seed=0, context_shift=False, keep=0, logprobs=None, grammar=None, json_schema=None,
+             draft=None, draft_tokens=0, **variables):
         """Answers messages: an iterator of pieces of text, as generate's. Decoder-only.
 
             talk = [{"role": "user", "content": "Why is the sea salty?"}]
@@ -257,9 +362,11 @@ class Model(_runtime.Opened):
             max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical_p,
             repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
             frequency_penalty=frequency_penalty, repeat_last_n=repeat_last_n, stop_strings=stop_strings, seed=seed,
-            context_shift=context_shift, keep=keep, logprobs=logprobs)
+            context_shift=context_shift, keep=keep, logprobs=logprobs, grammar=grammar, json_schema=json_schema,
+            draft=draft, draft_tokens=draft_tokens)
 
         def run(*rest):
+            self._lend(draft, params)
             if self._talk is None:
                 talk = ctypes.c_void_p()
                 native.check(native.sequence_create(self._open(), talk, native.error_buffer()))
@@ -314,8 +421,7 @@ class Model(_runtime.Opened):
             thread.join()
             self.last_tokens = tokens
             if not failed:
-                self.last_stats = Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds,
-                                        stats.generated_tokens, stats.generation_seconds)
+                self.last_stats = _stats(stats)
         if failed:
             raise failed[0]
 
@@ -326,7 +432,7 @@ class Model(_runtime.Opened):
         return f"<portico.Model {info['architecture']}, {info['parameters']} parameters, on {info['device']}>"
 
 
-def load(path, *, device=None, context_length=0, adapter=None, progress=None):
+def load(path, *, device=None, context_length=0, adapter=None, cache_type="f32", progress=None):
     """Opens a model: a .gguf file, or a folder with config.json and model.safetensors.
 
         for piece in portico.load("model.gguf").generate("Once upon a time"):
@@ -334,8 +440,8 @@ def load(path, *, device=None, context_length=0, adapter=None, progress=None):
 
     device: as in PORTICO_BACKEND; None: that of `with portico.device(...)`, or the best there is. context_length: most
     tokens of a sequence; 0: what the file says, at most 4096. adapter: a folder with a low-rank adapter (LoRA) in PEFT's
-    layout, which is added to the weights. progress: True or False: a bar on stderr; None: where that is
-    a terminal; or a function that is called with a share between 0 and 1 while the model is opened, which cancels by
+    layout, which is added to the weights. cache_type: how keys and values are kept: "f32", "f16" (half the memory) or
+    "q8_0" (about a quarter). progress: True or False: a bar on stderr; None: where that is a terminal; or a function that is called with a share between 0 and 1 while the model is opened, which cancels by
     returning something true (CancelledError).
     """
-    return Model(path, device, context_length, progress, adapter)
+    return Model(path, device, context_length, progress, adapter, cache_type)

@@ -140,7 +140,8 @@ class ModelInfo(Sized):
                [(name, c_int64) for name in ("vocab_size", "source_vocab_size", "context_length",
                                              "file_context_length", "layers", "width")] + \
                [(name, c_uint64) for name in ("parameters", "constant_bytes", "state_bytes", "arena_bytes",
-                                              "io_bytes", "device_bytes", "peak_device_bytes")]
+                                              "io_bytes", "device_bytes", "peak_device_bytes")] + \
+               [("sequences", c_int64), ("cached_tokens", c_int64)]
 
 
 class GenerateParams(Sized):
@@ -150,7 +151,8 @@ class GenerateParams(Sized):
                 ("prefix_count", c_size_t), ("sample", c_void_p), ("token", TOKEN), ("progress", c_void_p),
                 ("min_p", c_double), ("typical_p", c_double), ("repeat_penalty", c_double),
                 ("presence_penalty", c_double), ("frequency_penalty", c_double), ("repeat_last_n", c_int64),
-                ("stop", POINTER(c_char_p)), ("stop_count", c_size_t), ("context_shift", c_int), ("keep", c_int64)]
+                ("stop", POINTER(c_char_p)), ("stop_count", c_size_t), ("context_shift", c_int), ("keep", c_int64),
+                ("draft", c_void_p), ("draft_tokens", c_int64), ("grammar", c_char_p), ("json_schema", c_char_p)]
 
 
 class ChatParams(Sized):
@@ -160,7 +162,25 @@ class ChatParams(Sized):
 class GenerateStats(Sized):
     _fields_ = [("size", c_size_t), ("stop_reason", c_int), ("load_seconds", c_double), ("prompt_tokens", c_int64),
                 ("prompt_seconds", c_double), ("generated_tokens", c_int64), ("generation_seconds", c_double),
-                ("peak_device_bytes", c_uint64)]
+                ("peak_device_bytes", c_uint64), ("context_shifts", c_int64), ("drafted_tokens", c_int64),
+                ("accepted_tokens", c_int64)]
+
+
+BEAM_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64)
+
+
+class BeamParams(Sized):
+    _fields_ = [("size", c_size_t), ("beams", c_int64), ("returned", c_int64), ("length_penalty", c_double),
+                ("early_stopping", c_int), ("progress", BEAM_PROGRESS), ("progress_user", c_void_p)]
+
+
+class Beam(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("rank", c_int64), ("text", c_void_p), ("bytes", c_size_t),
+                ("ids", POINTER(c_int32)), ("count", c_size_t), ("score", c_double), ("log_probability", c_double),
+                ("stop_reason", c_int)]
+
+
+BEAM = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Beam))
 
 
 def library_path():
@@ -247,6 +267,8 @@ model_detokenize = _function(_builds, "pco_model_detokenize", c_int, _handle, _i
                              POINTER(c_size_t), _err)
 model_generate = _function(_runs, "pco_model_generate", c_int, _handle, c_char_p, POINTER(GenerateParams), TEXT,
                            c_void_p, POINTER(GenerateStats), _err)
+model_beam_search = _function(_runs, "pco_model_beam_search", c_int, _handle, c_char_p, POINTER(GenerateParams),
+                              POINTER(BeamParams), BEAM, c_void_p, POINTER(GenerateStats), _err)
 model_token = _function(_builds, "pco_model_token", c_void_p, _handle, c_int32, POINTER(c_size_t))
 sequence_create = _function(_runs, "pco_sequence_create", c_int, _handle, POINTER(_handle), _err)
 sequence_destroy = _function(_runs, "pco_sequence_destroy", None, _handle)

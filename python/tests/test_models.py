@@ -1,9 +1,12 @@
 """portico.load: text, tokens, logits, and what is said when something is wrong."""
+import ctypes
 import gc
 import json
 import os
+import re
 import struct
 import threading
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
@@ -107,6 +110,103 @@ def test_how_tokens_are_drawn():
         assert all(len(t.top) == 1 for t in model.last_tokens)
 
 
+GOLDEN = os.path.join(DATES, "..", "..", "tests", "golden")
+QWEN2 = os.path.join(GOLDEN, "families", "qwen2.gguf")
+
+
+@pytest.mark.parametrize("cache_type, share", [("f16", 1 / 2), ("q8_0", 17 / 64)])
+def test_cache_type(cache_type, share):
+    """What the type is said to take, of the bytes that f32 takes; and the same likeliest token first."""
+    path = os.path.join(GOLDEN, "..", "parity", "llama-q4_1.gguf")
+    with portico.load(path) as model, portico.load(path, cache_type=cache_type) as small:
+        list(model.generate("the", max_tokens=1, logprobs=1))
+        list(small.generate("the", max_tokens=1, logprobs=1))
+        assert small.last_tokens[0].id == model.last_tokens[0].id
+        assert small.info["state_bytes"] == model.info["state_bytes"] * share
+
+
+def test_grammar_and_schema():
+    with portico.load(QWEN2, context_length=256) as model:
+        for seed in range(3):
+            how = {"temperature": 1.5, "seed": seed, "max_tokens": 200}
+            assert re.fullmatch("(ab|c)+d", "".join(model.generate("x", grammar='root ::= ("ab" | "c")+ "d"', **how)))
+            assert model.last_stats.stop_reason == "end"
+        schema = {"type": "object", "required": ["on", "in"],
+                  "properties": {"on": {"type": "boolean"}, "in": {"enum": ["red", "green"]}}}
+        for given in (schema, json.dumps(schema)):
+            value = json.loads("".join(model.generate("x", json_schema=given, max_tokens=200)))
+            assert list(value) == ["on", "in"] and value["on"] in (True, False) and value["in"] in ("red", "green")
+        talk = [{"role": "user", "content": "x"}]
+        assert "".join(model.chat(talk, template=CHAT, max_tokens=9, grammar='root ::= "yes" | "no"')) in ("yes", "no")
+
+
+def test_draft():
+    with portico.load(QWEN2, context_length=128) as model, portico.load(QWEN2, context_length=128) as twin:
+        for options in ({}, {"temperature": 1.2, "seed": 5}):
+            alone = "".join(model.generate("one two", max_tokens=24, **options))
+            assert model.last_stats.drafted_tokens == model.last_stats.accepted_tokens == 0
+            assert "".join(model.generate("one two", max_tokens=24, draft=twin, draft_tokens=3, **options)) == alone
+            stats = model.last_stats
+            assert stats.drafted_tokens == stats.accepted_tokens > 0  # a twin never errs
+        talk = [{"role": "user", "content": "x"}]
+        alone = "".join(model.chat(talk, template=CHAT, max_tokens=12))
+        assert "".join(twin.chat(talk, template=CHAT, max_tokens=12)) == alone  # the draft has a talk of its own
+        assert "".join(model.chat(talk, template=CHAT, max_tokens=12, draft=twin)) == alone
+        assert "".join(model.generate("one two", max_tokens=90, context_shift=True, keep=1)) is not None
+    with pytest.raises(portico.InvalidError, match="closed"):
+        twin.generate("x", draft=model)
+
+
+def test_beam_search(dates):
+    """The texts and scores of transformers are in tests/models/test_beams.c; here is what Python says of them."""
+    (best,) = dates.beam_search("3 May 2021")
+    assert best.text == "2021-05-03" and best.stop_reason == "end" and dates.decode(best.ids) == best.text
+    beams = dates.beam_search("3 May 2021", beams=3, returned=3, length_penalty=0)
+    assert beams[0].text == best.text and len({b.text for b in beams}) == 3
+    assert [b.score for b in beams] == sorted((b.score for b in beams), reverse=True)
+    for beam in beams:
+        assert beam.score == beam.logprob <= 0  # no penalty: the sum of what each token is worth
+        assert isinstance(beam.ids, list)
+    halved = dates.beam_search("3 May 2021", beams=3, length_penalty=0.5, early_stopping=True)[0]
+    assert abs(halved.score - halved.logprob / (len(halved.ids) + 1) ** 0.5) <= 1e-12 * abs(halved.score)  # and EOS
+    assert dates.beam_search("3 May 2021", max_tokens=4, early_stopping="never")[0].stop_reason == "max_tokens"
+    assert dates.beam_search("3 May 2021", prefix="1999")[0].text.startswith("1999")
+    counts = []
+    dates.beam_search("3 May 2021", progress=counts.append)
+    assert counts == list(range(1, 1 + len(counts))) and counts
+
+    def throws(tokens):
+        raise KeyError("of the callback")
+    with pytest.raises(KeyError, match="of the callback"):
+        dates.beam_search("3 May 2021", progress=throws)
+    with pytest.raises(portico.CancelledError):
+        dates.beam_search("3 May 2021", progress=lambda tokens: tokens == 2)
+
+
+def test_structs_are_those_of_the_library():
+    """Places of what ctypes was told, against the interface that is recorded from the compiler's words. Members that have
+    come since are at the ends of structs that begin with their size (docs/abi.md)."""
+    abi = ElementTree.parse(os.path.join(GOLDEN, "..", "abi", "libportico.abi")).getroot()
+    known = {c.get("name"): c for c in abi.iter("class-decl") if c.get("size-in-bits")}
+    native = portico._native
+    pairs = {"pco_generate_params": native.GenerateParams, "pco_generate_stats": native.GenerateStats,
+             "pco_beam_params": native.BeamParams, "pco_beam": native.Beam, "pco_model_params": native.ModelParams,
+             "pco_token": native.Token, "pco_chat_params": native.ChatParams, "pco_model_info": native.ModelInfo,
+             "pco_context_params": native.ContextParams, "pco_device_info": native.DeviceInfo,
+             "pco_device_description": native.DeviceDescription, "pco_plugin_description": native.PluginDescription,
+             "pco_executable_params": native.ExecutableParams, "pco_executable_stats": native.ExecutableStats,
+             "pco_tensor": native.Tensor}
+    for name, ours in pairs.items():
+        places = {m.find("var-decl").get("name"): int(m.get("layout-offset-in-bits")) // 8
+                  for m in known[name].findall("data-member")}
+        told = {field[0]: getattr(ours, field[0]).offset for field in ours._fields_}
+        assert {field: told[field] for field in list(told)[:len(places)]} == places, name
+        if len(told) == len(places):
+            assert ctypes.sizeof(ours) * 8 == int(known[name].get("size-in-bits")), name
+        else:
+            assert "size" in told, name
+
+
 def test_progress_and_what_it_throws():
     shares = []
     portico.load(DATES, progress=lambda share: shares.append(share)).close()
@@ -130,6 +230,14 @@ def test_progress_and_what_it_throws():
     (lambda m: list(m.generate("x", stop_strings=["a", ""])), portico.InvalidError, "stop"),
     (lambda m: list(m.generate("x", stop_strings=3)), TypeError, "iterable"),
     (lambda m: list(m.generate("x", logprobs=-1)), portico.InvalidError, "logprobs"),
+    (lambda m: list(m.generate("x", grammar="root ::= (")), portico.FileError, "grammar, line 1"),
+    (lambda m: list(m.generate("x", json_schema={"not": {}})), portico.UnsupportedError, "'not'"),
+    (lambda m: m.generate("x", draft="model"), TypeError, "draft is str"),
+    (lambda m: portico.load(DATES, cache_type="q4"), portico.InvalidError, "'f32', 'f16', 'q8_0'"),
+    (lambda m: m.beam_search("x", beams=65), portico.InvalidError, "beams"),
+    (lambda m: m.beam_search("x", beams=0), portico.InvalidError, "beams"),
+    (lambda m: m.beam_search("x", beams=2, returned=3), portico.InvalidError, "2"),
+    (lambda m: m.beam_search("x", early_stopping="soon"), portico.InvalidError, "early_stopping is 'soon'"),
     (lambda m: m.encode("a\0b"), portico.InvalidError, "NUL"),
     (lambda m: m.encode(3), TypeError, "str"),
 ])
