@@ -54,14 +54,13 @@ int main(int argc, char **argv)
     kit k;
     kit_open(&k, "activations");
     for (int i = 0; i < POINTS; i++) x[i] = (float)(i - POINTS / 2) / 100;
-    kit_begin(&k);
-    pco_graph *graph = k.nn.graph;
+    kit_begin(&k, NULL);
+    pco_graph *graph = k.graph;
     uint32_t in = pco_graph_input(graph, "x", PCO_F32, 1, (int64_t[]){POINTS});
-    pco_graph_output(graph, pco_unary(graph, PCO_OP_RELU, in), names[0]);
+    pco_graph_output(graph, pco_relu(graph, in), names[0]);
     for (int form = 0; form < 2; form++)
-        pco_graph_output(graph, pco_graph_add(graph, PCO_OP_GELU, &(pco_gelu_attrs){.approximate = form}, &in, 1, NULL),
-                         names[1 + form]);
-    pco_graph_output(graph, pco_unary(graph, PCO_OP_SILU, in), names[3]);
+        pco_graph_output(graph, pco_gelu(graph, in, &(pco_gelu_attrs){.approximate = form}), names[1 + form]);
+    pco_graph_output(graph, pco_silu(graph, in), names[3]);
     kit_ready(&k);
     kit_write(&k, "x", x, sizeof x);
     kit_run(&k);

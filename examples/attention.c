@@ -9,23 +9,26 @@ enum { LENGTH = 6, WIDTH = 64, HEADS = 4, COUNT = LENGTH * WIDTH };
 
 int main(void)
 {
-    pco_nn_attention_params attention = kit_causal(WIDTH, HEADS);
-    const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
+    const pco_nn_attention_params attention = {.size = sizeof attention,
+                                               .name = "attention",
+                                               .width = WIDTH,
+                                               .heads = HEADS,
+                                               .bias = 1,
+                                               .output_bias = 1,
+                                               .causal = 1};
+    const pco_nn_params params = {.size = sizeof params, .keep_attention = 1}; /* [B,H,S,T] becomes an output */
     static float x[COUNT], y[2][COUNT], weights[HEADS][LENGTH][LENGTH];
     double worst = 0;
     int sees_later = 0;
     kit k;
-    attention.query = "q", attention.key = "k", attention.value = "v", attention.output = "out";
     kit_open(&k, "attention");
     kit_random(x, COUNT, 9, 0, 2);
-    kit_attention(&k, &attention);
-    kit_begin(&k);
-    k.nn.keep_attention = 1; /* [B,H,S,T] becomes an output */
-    uint32_t in = pco_graph_input(k.nn.graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
-    pco_graph_output(k.nn.graph, pco_nn_attention(&k.nn, in, &attention, &none), "y");
+    kit_begin(&k, &params);
+    uint32_t in = pco_graph_input(k.graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
+    pco_graph_output(k.graph, pco_nn_attention(k.nn, in, &attention, NULL), "y");
     kit_ready(&k);
     kit_map(&k, x, COUNT, y[0], COUNT);
-    kit_read(&k, "attention:out", weights, sizeof weights);
+    kit_read(&k, "attention:attention.out_proj", weights, sizeof weights);
     for (int row = 0; row < LENGTH; row++) {
         if (row == 0) printf("%-7s %-*s %s\n", "token", 7 * LENGTH + 1, "head 0", "head 1");
         printf("%-7d", row);

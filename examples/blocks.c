@@ -8,47 +8,24 @@
 
 enum { BATCH = 2, LENGTH = 10, DEPTH = 8, HEADS = 8 };
 
-/* Parameters of block `index`; names are kept in the graph. */
-static pco_nn_layer_params block(const pco_nn *nn, int before, int64_t width, int64_t hidden, int index)
-{
-    const char *p = pco_nn_name(nn, "%s%lld.%d", before ? "pre" : "post", (long long)width, index);
-    pco_nn_layer_params layer = {.normalize_before = before,
-                                 .norm = {.size = sizeof layer.norm, .eps = 1e-5, .width = width}};
-    layer.self_attention_norm = pco_nn_name(nn, "%s.norm1", p);
-    layer.ffn_norm = pco_nn_name(nn, "%s.norm2", p);
-    layer.self_attention = (pco_nn_attention_params){.size = sizeof layer.self_attention,
-                                                     .width = width,
-                                                     .heads = HEADS,
-                                                     .kv_heads = HEADS,
-                                                     .head_dim = width / HEADS,
-                                                     .bias = 1,
-                                                     .output_bias = 1};
-    layer.self_attention.query = pco_nn_name(nn, "%s.W_q", p);
-    layer.self_attention.key = pco_nn_name(nn, "%s.W_k", p);
-    layer.self_attention.value = pco_nn_name(nn, "%s.W_v", p);
-    layer.self_attention.fused = before ? pco_nn_name(nn, "%s.qkv", p) : NULL;
-    layer.self_attention.output = pco_nn_name(nn, "%s.W_o", p);
-    layer.ffn = (pco_nn_ffn_params){.size = sizeof layer.ffn,
-                                    .activation = before ? PCO_NN_GELU : PCO_NN_RELU,
-                                    .width = width,
-                                    .hidden = hidden,
-                                    .bias = 1};
-    layer.ffn.fc1 = pco_nn_name(nn, "%s.fc1", p);
-    layer.ffn.fc2 = pco_nn_name(nn, "%s.fc2", p);
-    return layer;
-}
-
 /* `depth` blocks; output "N" is that of block N, the last one "y". */
 static void build(kit *k, int before, int64_t width, int64_t hidden, int depth)
 {
-    const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
-    kit_begin(k);
-    uint32_t x = pco_graph_input(k->nn.graph, "x", PCO_F32, 3, (int64_t[]){BATCH, LENGTH, width});
+    const pco_nn_transformer_params block = {.size = sizeof block,
+                                             .width = width,
+                                             .heads = HEADS,
+                                             .hidden = hidden,
+                                             .activation = before ? PCO_NN_GELU : PCO_NN_RELU,
+                                             .normalize_before = before,
+                                             .fused_projection = before};
+    kit_begin(k, NULL);
+    uint32_t x = pco_graph_input(k->graph, "x", PCO_F32, 3, (int64_t[]){BATCH, LENGTH, width});
     for (int i = 0; i < depth; i++) {
-        const pco_nn_layer_params layer = block(&k->nn, before, width, hidden, i);
-        kit_layer(k, &layer, 0);
-        x = pco_nn_self_layer(&k->nn, x, &layer, &none);
-        pco_graph_output(k->nn.graph, x, i + 1 < depth ? pco_nn_name(&k->nn, "%d", i) : "y");
+        char name[48], output[16] = "y";
+        snprintf(name, sizeof name, "%s%" PRId64 ".%d", before ? "pre" : "post", width, i);
+        if (i + 1 < depth) snprintf(output, sizeof output, "%d", i);
+        x = pco_nn_encoder_layer(k->nn, x, name, &block, NULL);
+        pco_graph_output(k->graph, x, output);
     }
     kit_ready(k);
 }
@@ -65,7 +42,7 @@ int main(void)
     for (int before = 0; before < 2; before++) {
         build(&k, before, 512, 2048, 1);
         kit_map(&k, x, BATCH * LENGTH * 512, y, BATCH * LENGTH * 512);
-        int64_t parameters = kit_parameters(&k, before ? "pre512" : "post512");
+        int64_t parameters = kit_parameters(&k);
         printf("%-16s    2 x 10 x 512 %12" PRId64 " %9.3f\n", names[before], parameters, 1e3 * kit_seconds(&k));
         kit_check(&k, parameters == 3152384, "3,152,384 parameters");
         kit_check(&k, isfinite(kit_rms(y, BATCH * LENGTH * 512)), "finite activations");

@@ -7,74 +7,29 @@
 
 enum { SOURCE = 9, VALID = 7, TARGET = 6, WIDTH = 64, HEADS = 4, HIDDEN = 256, LAYERS = 2, VOCAB = 50 };
 
-static const pco_nn_norm_params norm = {sizeof norm, PCO_NN_LAYER_NORM, PCO_NN_STD_EPS, 1e-6, WIDTH};
-
-static pco_nn_attention_params attention(const pco_nn *nn, const char *name, int causal)
-{
-    return (pco_nn_attention_params){.size = sizeof(pco_nn_attention_params),
-                                     .query = pco_nn_name(nn, "%s.q", name),
-                                     .key = pco_nn_name(nn, "%s.k", name),
-                                     .value = pco_nn_name(nn, "%s.v", name),
-                                     .output = pco_nn_name(nn, "%s.o", name),
-                                     .width = WIDTH,
-                                     .heads = HEADS,
-                                     .kv_heads = HEADS,
-                                     .head_dim = WIDTH / HEADS,
-                                     .bias = 1,
-                                     .output_bias = 1,
-                                     .causal = causal};
-}
-
-static pco_nn_layer_params layer(kit *k, const char *stack, int index, int decoder)
-{
-    const pco_nn *nn = &k->nn;
-    const char *p = pco_nn_name(nn, "%s.%d", stack, index);
-    const pco_nn_layer_params params = {.normalize_before = 1,
-                                        .norm = norm,
-                                        .self_attention_norm = pco_nn_name(nn, "%s.residual1", p),
-                                        .cross_attention_norm = pco_nn_name(nn, "%s.residual2", p),
-                                        .ffn_norm = pco_nn_name(nn, "%s.residual3", p),
-                                        .self_attention = attention(nn, pco_nn_name(nn, "%s.self_attn", p), decoder),
-                                        .cross_attention = attention(nn, pco_nn_name(nn, "%s.enc_dec_attn", p), 0),
-                                        .ffn = {.size = sizeof(pco_nn_ffn_params),
-                                                .activation = PCO_NN_RELU,
-                                                .fc1 = pco_nn_name(nn, "%s.fc1", p),
-                                                .fc2 = pco_nn_name(nn, "%s.fc2", p),
-                                                .width = WIDTH,
-                                                .hidden = HIDDEN,
-                                                .bias = 1}};
-    kit_layer(k, &params, decoder);
-    return params;
-}
-
 static uint32_t embed(kit *k, const char *name, int64_t length)
 {
     char table[64];
-    snprintf(table, sizeof table, "%s.embedding", name);
-    kit_linear(k, table, VOCAB, WIDTH, 0);
-    uint32_t ids = pco_graph_input(k->nn.graph, name, PCO_I32, 2, (int64_t[]){1, length});
-    uint32_t x = pco_nn_embedding(&k->nn, ids, pco_nn_name(&k->nn, "%s.embedding.weight", name), VOCAB, WIDTH);
-    return pco_nn_sinusoidal(&k->nn, x, pco_nn_positions(&k->nn, 0, length), 0);
+    snprintf(table, sizeof table, "%s.embedding.weight", name);
+    uint32_t ids = pco_graph_input(k->graph, name, PCO_I32, 2, (int64_t[]){1, length});
+    return pco_nn_sinusoidal(k->nn, pco_nn_embedding(k->nn, ids, table, VOCAB, WIDTH), PCO_NONE, 0);
 }
 
 static void build(kit *k)
 {
-    pco_nn_attention_operands encoder = PCO_NN_NO_OPERANDS, self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
-    kit_begin(k);
-    encoder.mask = cross.mask = pco_graph_input(k->nn.graph, "mask", PCO_BOOL, 4, (int64_t[]){1, 1, 1, SOURCE});
-    uint32_t memory = embed(k, "source", SOURCE), x = embed(k, "target", TARGET);
-    for (int i = 0; i < LAYERS; i++) {
-        const pco_nn_layer_params params = layer(k, "encoder", i, 0);
-        memory = pco_nn_self_layer(&k->nn, memory, &params, &encoder);
-    }
-    kit_norm(k, "encoder.norm", &norm);
-    kit_norm(k, "decoder.norm", &norm);
-    cross.memory = pco_nn_norm(&k->nn, memory, "encoder.norm", &norm);
-    for (int i = 0; i < LAYERS; i++) {
-        const pco_nn_layer_params params = layer(k, "decoder", i, 1);
-        x = pco_nn_cross_layer(&k->nn, x, &params, &self, &cross);
-    }
-    pco_graph_output(k->nn.graph, pco_nn_norm(&k->nn, x, "decoder.norm", &norm), "y");
+    const pco_nn_transformer_params params = {.size = sizeof params,
+                                              .width = WIDTH,
+                                              .heads = HEADS,
+                                              .hidden = HIDDEN,
+                                              .layers = LAYERS,
+                                              .normalize_before = 1,
+                                              .norm_form = PCO_NN_STD_EPS,
+                                              .norm_eps = 1e-6};
+    pco_nn_transformer_inputs inputs = PCO_NN_NO_INPUTS;
+    kit_begin(k, NULL);
+    inputs.memory_mask = pco_graph_input(k->graph, "mask", PCO_BOOL, 4, (int64_t[]){1, 1, 1, SOURCE});
+    uint32_t source = embed(k, "source", SOURCE), target = embed(k, "target", TARGET);
+    pco_graph_output(k->graph, pco_nn_transformer(k->nn, source, target, "model", &params, &inputs), "y");
     kit_ready(k);
 }
 
@@ -119,6 +74,6 @@ int main(void)
         }
         printf("\n");
     }
-    printf("\n%lld parameters; a masked token reaches nothing, to the last bit\n", (long long)kit_parameters(&k, ""));
+    printf("\n%lld parameters; a masked token reaches nothing, to the last bit\n", (long long)kit_parameters(&k));
     return kit_close(&k);
 }

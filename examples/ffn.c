@@ -49,50 +49,42 @@ static const struct {
 };
 
 /* The fused one computes with the weights of the other one of its size. */
-static void make_weights(kit *k, int kind, const pco_nn_ffn_params *params)
+static void share_weights(kit *k, uint64_t hidden)
 {
-    if (kind == 2) {
-        const int64_t hidden = params->hidden;
-        kit_linear(k, "fused.gate_up", 2 * hidden, WIDTH, 1);
-        kit_linear(k, "fused.down", WIDTH, hidden, 1);
-        kit_rows(k, "thirds.gate.weight", "fused.gate_up.weight", 0, hidden);
-        kit_rows(k, "thirds.gate.bias", "fused.gate_up.bias", 0, hidden);
-        kit_rows(k, "thirds.up.weight", "fused.gate_up.weight", hidden, hidden);
-        kit_rows(k, "thirds.up.bias", "fused.gate_up.bias", hidden, hidden);
-        kit_rows(k, "thirds.down.weight", "fused.down.weight", 0, WIDTH);
-        kit_rows(k, "thirds.down.bias", "fused.down.bias", 0, WIDTH);
-    } else if (kind != 4) {
-        kit_ffn(k, params);
-    }
+    static const char *const matrices[] = {"thirds.gate.weight", "thirds.up.weight"};
+    static const char *const biases[] = {"thirds.gate.bias", "thirds.up.bias"};
+    kit_join(k, "fused.gate_up.weight", matrices, 2, hidden * WIDTH * sizeof(float));
+    kit_join(k, "fused.gate_up.bias", biases, 2, hidden * sizeof(float));
+    kit_join(k, "fused.down.weight", (const char *const[]){"thirds.down.weight"}, 1, hidden * WIDTH * sizeof(float));
+    kit_join(k, "fused.down.bias", (const char *const[]){"thirds.down.bias"}, 1, WIDTH * sizeof(float));
 }
 
 int main(void)
 {
     static float x[COUNT], y[KINDS][COUNT];
-    static const char *const prefixes[KINDS] = {"relu.", "gelu.", "thirds.", "full.", "fused."};
     int64_t parameters[KINDS];
     kit k;
     kit_open(&k, "ffn");
     kit_random(x, COUNT, 1, 0, 1);
     printf("%-20s %7s %11s %11s %11s %11s %11s %9s\n", "feed-forward", "hidden", "parameters", "weights, B", "arena, B",
-           "at least", "unplanned", "ms");
+           "at least", "transients", "ms");
     for (int i = 0; i < KINDS; i++) {
         pco_nn_ffn_params params = kinds[i].params;
         params.width = WIDTH;
         params.bias = 1;
-        make_weights(&k, i, &params);
-        kit_begin(&k);
-        uint32_t in = pco_graph_input(k.nn.graph, "x", PCO_F32, 3, (int64_t[]){BATCH, LENGTH, WIDTH});
-        pco_graph_output(k.nn.graph, pco_nn_ffn(&k.nn, in, &params), "y");
+        kit_begin(&k, NULL);
+        uint32_t in = pco_graph_input(k.graph, "x", PCO_F32, 3, (int64_t[]){BATCH, LENGTH, WIDTH});
+        pco_graph_output(k.graph, pco_nn_ffn(k.nn, in, &params), "y");
         kit_ready(&k);
+        if (params.gate_up) share_weights(&k, (uint64_t)params.hidden);
         kit_map(&k, x, COUNT, y[i], COUNT);
-        const pco_memory_use use = kit_memory(&k);
-        parameters[i] = kit_parameters(&k, prefixes[i]);
+        const pco_executable_stats use = kit_memory(&k);
+        parameters[i] = kit_parameters(&k);
         printf("%-20s %7" PRId64 " %11" PRId64 " %11" PRIu64 " %11" PRIu64 " %11" PRIu64 " %11" PRIu64 " %9.3f\n",
-               kinds[i].name, params.hidden, parameters[i], use.weights, use.arena, use.lower_bound, use.unplanned,
-               1e3 * kit_seconds(&k));
-        kit_check(&k, use.weights >= 4 * (uint64_t)parameters[i], "the weights take 4 bytes a parameter");
-        kit_check(&k, use.lower_bound <= use.arena && use.lower_bound <= use.unplanned, "arena and lower bound");
+               kinds[i].name, params.hidden, parameters[i], use.state_bytes, use.arena_bytes, use.arena_lower_bound,
+               use.transient_bytes, 1e3 * kit_seconds(&k));
+        kit_check(&k, use.state_bytes >= 4 * (uint64_t)parameters[i], "the weights take 4 bytes a parameter");
+        kit_check(&k, use.arena_lower_bound <= use.arena_bytes, "the arena holds what is alive at once");
     }
     printf("\ninput %d x %d x %d; with two thirds of the width, SwiGLU has %.3f times the parameters of ReLU\n", BATCH,
            LENGTH, WIDTH, (double)parameters[2] / (double)parameters[0]);

@@ -47,10 +47,9 @@ int main(void)
     kit_open(&k, "norms");
     for (int s = 0; s < SCALES; s++) kit_random(x[s], COUNT, 7, 1.5f * scales[s], scales[s]);
     for (int i = 0; i < NORMS; i++) {
-        kit_norm(&k, norms[i].weights, &norms[i].params);
-        kit_begin(&k);
-        uint32_t in = pco_graph_input(k.nn.graph, "x", PCO_F32, 2, (int64_t[]){ROWS, WIDTH});
-        pco_graph_output(k.nn.graph, pco_nn_norm(&k.nn, in, norms[i].weights, &norms[i].params), "y");
+        kit_begin(&k, NULL);
+        uint32_t in = pco_graph_input(k.graph, "x", PCO_F32, 2, (int64_t[]){ROWS, WIDTH});
+        pco_graph_output(k.graph, pco_nn_norm(k.nn, in, norms[i].weights, &norms[i].params), "y");
         kit_ready(&k);
         for (int s = 0; s < SCALES; s++) {
             double mean, square, sum = 0, squares = 0;

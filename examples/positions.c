@@ -11,20 +11,24 @@ typedef enum positions { NONE, SINUSOIDAL, ROPE, KINDS } positions;
 
 static void build(kit *k, positions kind)
 {
-    pco_nn_attention_params attention = kit_causal(WIDTH, HEADS);
+    const pco_nn_attention_params attention = {.size = sizeof attention,
+                                               .name = "attention", /* the three share their weights */
+                                               .width = WIDTH,
+                                               .heads = HEADS,
+                                               .bias = 1,
+                                               .output_bias = 1,
+                                               .causal = 1};
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
-    attention.query = "attn.q", attention.key = "attn.k", attention.value = "attn.v", attention.output = "attn.out";
-    if (kind == NONE) kit_attention(k, &attention); /* once: the three share their weights */
-    kit_begin(k);
-    pco_graph *graph = k->nn.graph;
+    kit_begin(k, NULL);
+    pco_graph *graph = k->graph;
     uint32_t x = pco_graph_input(graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
     uint32_t at = pco_graph_value(graph, "positions", PCO_I32, 2, (int64_t[]){1, LENGTH});
-    if (kind == SINUSOIDAL) x = pco_nn_sinusoidal(&k->nn, x, at, 0);
+    if (kind == SINUSOIDAL) x = pco_nn_sinusoidal(k->nn, x, at, 0);
     if (kind == ROPE) {
         self.phase = pco_rope_phase(graph, 10000, WIDTH / HEADS, NULL);
         self.positions = at;
     }
-    pco_graph_output(graph, pco_nn_attention(&k->nn, x, &attention, &self), "y");
+    pco_graph_output(graph, pco_nn_attention(k->nn, x, &attention, &self), "y");
     kit_ready(k);
 }
 

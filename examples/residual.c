@@ -9,30 +9,20 @@ enum { LENGTH = 10, WIDTH = 128, HIDDEN = 512, COUNT = LENGTH * WIDTH, DEPTH = 8
 
 static const pco_nn_norm_params norm = {sizeof norm, PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH};
 
-static uint32_t ffn(const pco_nn *nn, uint32_t x, const void *user) { return pco_nn_ffn(nn, x, user); }
-
-/* Output "N" is that of block N. */
+/* Output "N" is that of block N. With the residual connection or without, the weights are the same. */
 static void build(kit *k, int residual)
 {
-    kit_begin(k);
-    const pco_nn *nn = &k->nn;
-    uint32_t x = pco_graph_input(nn->graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
+    const pco_nn_ffn_params ffn = {
+        .size = sizeof ffn, .name = "ffn", .activation = PCO_NN_GELU, .width = WIDTH, .hidden = HIDDEN, .bias = 1};
+    kit_begin(k, NULL);
+    uint32_t x = pco_graph_input(k->graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
     for (int i = 0; i < DEPTH; i++) {
-        const char *name = pco_nn_name(nn, "block%d.norm", i);
-        const pco_nn_ffn_params params = {.size = sizeof params,
-                                          .activation = PCO_NN_GELU,
-                                          .width = WIDTH,
-                                          .hidden = HIDDEN,
-                                          .bias = 1,
-                                          .fc1 = pco_nn_name(nn, "block%d.w_1", i),
-                                          .fc2 = pco_nn_name(nn, "block%d.w_2", i)};
-        if (residual) { /* first; without it, the same weights serve */
-            kit_norm(k, name, &norm);
-            kit_ffn(k, &params);
-        }
-        x = residual ? pco_nn_residual(nn, x, 1, name, &norm, ffn, &params)
-                     : pco_nn_ffn(nn, pco_nn_norm(nn, x, name, &norm), &params);
-        pco_graph_output(nn->graph, x, pco_nn_name(nn, "%d", i));
+        char name[16];
+        pco_nn_scope(k->nn, "block%d", i);
+        const uint32_t y = pco_nn_ffn(k->nn, pco_nn_norm(k->nn, x, "norm", &norm), &ffn);
+        x = residual ? pco_add(k->graph, x, y) : y;
+        snprintf(name, sizeof name, "%d", i);
+        pco_graph_output(k->graph, x, name);
     }
     kit_ready(k);
 }
