@@ -1,33 +1,11 @@
-#include "api/draft.h"
-#include "api/stop.h"
-#include "api/text.h"
+#include "api/generation.h"
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "text/constraint.h"
-#include "text/sampler.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One generation under way. */
-typedef struct api_generation {
-    pco_sequence *sequence; /* of an encoder-decoder: the target, without its start token */
-    pco_model *model;
-    const pco_generate_params *params;
-    pco_sampler sampler;
-    pco_decoder decoder;
-    pco_text_fn text;
-    void *user;
-    int stopped; /* a callback asked to stop, or a stop string came */
-    api_stop stop;
-    api_draft draft;
-    pco_grammar *grammar; /* NULL: none; and which tokens it allows */
-    pco_constraint *constraint;
-    pco_generate_stats stats;
-    pco_error *err;
-} api_generation;
 
 static void api_give(api_generation *g, const char *text, size_t bytes)
 {
@@ -124,9 +102,9 @@ static pco_status api_draw(api_generation *g, int64_t step, int32_t *id, int *do
     return pco_sampler_draw(&g->sampler, model->logits, vocab, &history, (uint64_t)step, model->workspace, id, g->err);
 }
 
-/* A full context: forgets the older half of what does not stay. *room grows by as much. What stays is read again with
+/* A full context: forgets the older half of what does not stay. g->room grows by as much. What stays is read again with
  * the next token: keys and values of later tokens have seen those that are forgotten, and positions may be learned. */
-static pco_status api_shift(api_generation *g, int64_t *room)
+static pco_status api_shift(api_generation *g)
 {
     pco_sequence *sequence = g->sequence;
     const pco_tokenizer *tokenizer = g->model->file->target;
@@ -141,42 +119,58 @@ static pco_status api_shift(api_generation *g, int64_t *room)
     pco_causal_rewind(g->model->causal, kept);
     api_draft_forget(&g->draft);
     g->stats.context_shifts++;
-    *room += dropped;
+    g->room += dropped;
     return api_advance(g);
 }
 
-/* Draws and emits until something ends it. The logits of the first token are there; `room` is how many tokens
- * the context still holds. */
-static pco_status api_continue(api_generation *g, int64_t room)
+pco_status api_turn(api_generation *g, int *reads)
 {
-    const double begin = pco_seconds();
+    const int64_t n = g->stats.generated_tokens, most = g->params->max_tokens;
     pco_status status = PCO_OK;
-    for (int64_t n = 0; !status && !g->stopped; n++) {
-        int32_t id;
-        int done;
-        g->stats.stop_reason = PCO_STOP_MAX_TOKENS;
-        if (g->params->max_tokens > 0 && n >= g->params->max_tokens) break;
-        g->stats.stop_reason = PCO_STOP_CONTEXT;
-        if (n >= room && g->params->context_shift) status = api_shift(g, &room);
-        if (status || n >= room) break;
-        status = api_draw(g, n, &id, &done);
-        g->stats.stop_reason = PCO_STOP_END;
-        if (status || done || api_ends(g->model, id)) break;
-        g->stats.generated_tokens++;
-        g->stats.stop_reason = PCO_STOP_CALLBACK;
-        g->sequence->ids[g->sequence->count++] = id;
-        status = api_emit(g, id, 1, n);
-        int more = n + 1 < room && (g->params->max_tokens == 0 || n + 1 < g->params->max_tokens);
-        if (!status && !g->stopped && more) status = api_advance(g);
-    }
-    api_give(g, g->stop.held.data, g->stop.held.size); /* it became no stop string */
-    g->stats.generation_seconds = pco_seconds() - begin;
+    int32_t id;
+    int done;
+    *reads = 0;
+    g->ended = 1;
+    g->stats.stop_reason = PCO_STOP_MAX_TOKENS;
+    if (most > 0 && n >= most) return PCO_OK;
+    g->stats.stop_reason = PCO_STOP_CONTEXT;
+    if (n >= g->room && g->params->context_shift) status = api_shift(g);
+    if (status || n >= g->room) return status;
+    status = api_draw(g, n, &id, &done);
+    g->stats.stop_reason = PCO_STOP_END;
+    if (status || done || api_ends(g->model, id)) return status;
+    g->stats.generated_tokens++;
+    g->stats.stop_reason = PCO_STOP_CALLBACK;
+    g->sequence->ids[g->sequence->count++] = id;
+    status = api_emit(g, id, 1, n);
+    g->ended = status || g->stopped;
+    *reads = !g->ended && n + 1 < g->room && (most == 0 || n + 1 < most);
     return status;
 }
 
-/* The ids of a prompt or prefix: those of the caller, or of its text; *made is to be freed. */
-static pco_status api_ids(api_generation *g, const char *text, const int32_t *given, size_t n_given, int special,
-                          const int32_t **ids, size_t *count, int32_t **made)
+void api_finish(api_generation *g)
+{
+    api_give(g, g->stop.held.data, g->stop.held.size); /* it became no stop string */
+    g->stats.generation_seconds = pco_seconds() - g->begin;
+}
+
+/* Draws and emits until something ends it. The logits of the first token are there. */
+static pco_status api_continue(api_generation *g)
+{
+    pco_status status = PCO_OK;
+    int reads;
+    g->begin = pco_seconds();
+    g->ended = g->stopped;
+    while (!status && !g->ended) {
+        status = api_turn(g, &reads);
+        if (!status && reads) status = api_advance(g);
+    }
+    api_finish(g);
+    return status;
+}
+
+pco_status api_ids(api_generation *g, const char *text, const int32_t *given, size_t n_given, int special,
+                   const int32_t **ids, size_t *count, int32_t **made)
 {
     const pco_model_file *file = g->model->file;
     *ids = given;
@@ -189,8 +183,7 @@ static pco_status api_ids(api_generation *g, const char *text, const int32_t *gi
     return status;
 }
 
-/* The sequence with the prompt behind it, which the model has read: `before` of its tokens were there. */
-static pco_status api_read_prompt(api_generation *g, size_t before)
+pco_status api_read_prompt(api_generation *g, size_t before)
 {
     const pco_sequence *sequence = g->sequence;
     pco_status status = PCO_OK;
@@ -223,7 +216,8 @@ static pco_status api_generate_causal(api_generation *g, const char *prompt)
         g->sequence->count = before;
         return status;
     }
-    status = api_continue(g, g->model->context_length - (int64_t)g->sequence->count);
+    g->room = g->model->context_length - (int64_t)g->sequence->count;
+    status = api_continue(g);
     pco_causal_select(g->model->causal, g->sequence->lane);
     if (g->draft.read) pco_causal_rewind(g->model->causal, g->draft.read); /* what was read ahead is not the text */
     return status;
@@ -274,7 +268,8 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     g->stats.stop_reason = PCO_STOP_CALLBACK;
     if (status) return status;
     /* the last token of the target need not be read: position may reach the context */
-    return api_continue(g, model->context_length - pco_seq2seq_position(model->seq2seq) + 1);
+    g->room = model->context_length - pco_seq2seq_position(model->seq2seq) + 1;
+    return api_continue(g);
 }
 
 /* The grammar, and what it makes of the vocabulary. */
@@ -332,32 +327,53 @@ static pco_status api_check_call(const api_generation *g, const char *function, 
     return PCO_OK;
 }
 
-static pco_status api_generate(pco_sequence *sequence, const char *function, const char *prompt,
-                               const pco_generate_params *params, pco_text_fn text, void *user,
-                               pco_generate_stats *stats, pco_error *err)
+pco_status api_open(api_generation *g, const char *function, const char *prompt)
+{
+    const pco_generate_params *params = g->params;
+    pco_status status = api_check_call(g, function, prompt);
+    if (!status) status = api_sampler(params, &g->sampler, g->err);
+    if (status) return status;
+    g->decoder = PCO_DECODER(g->model->file->target);
+    g->stop = (api_stop){params->stop, params->stop_count, {0}};
+    status = api_grammar(g);
+    if (!status && params->draft) status = api_draft_open(&g->draft, g->model, params, g->err);
+    return status;
+}
+
+void api_close(api_generation *g)
+{
+    g->stats.drafted_tokens = g->draft.made;
+    g->stats.accepted_tokens = g->draft.accepted;
+    api_draft_close(&g->draft);
+    pco_constraint_destroy(g->constraint);
+    pco_grammar_destroy(g->grammar);
+    pco_writer_release(&g->stop.held);
+    g->constraint = NULL;
+    g->grammar = NULL;
+    g->stats.load_seconds = g->model->load_seconds;
+    pco_session_memory(g->model->session, &g->stats.peak_device_bytes);
+}
+
+pco_status api_generate(api_generation *g, const char *function, const char *prompt)
+{
+    pco_status status = api_open(g, function, prompt);
+    if (!status) status = g->model->causal ? api_generate_causal(g, prompt) : api_generate_seq2seq(g, prompt);
+    api_close(g);
+    return status;
+}
+
+/* As both of the functions below. */
+static pco_status api_generate_sized(pco_sequence *sequence, const char *function, const char *prompt,
+                                     const pco_generate_params *params, pco_text_fn text, void *user,
+                                     pco_generate_stats *stats, pco_error *err)
 {
     pco_generate_params known = {.size = sizeof known};
-    pco_model *model = sequence->model;
     pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
     if (!status && stats) status = pco_check_sized(sizeof *stats, stats->size, err);
     if (status) return status;
-    api_generation g = {.sequence = sequence, .model = model, .params = &known, .text = text, .user = user, .err = err};
-    status = api_check_call(&g, function, prompt);
-    if (!status) status = api_sampler(&known, &g.sampler, err);
-    if (status) return status;
-    g.decoder = PCO_DECODER(model->file->target);
-    g.stop = (api_stop){known.stop, known.stop_count, {0}};
-    status = api_grammar(&g);
-    if (!status && known.draft) status = api_draft_open(&g.draft, model, &known, err);
-    if (!status) status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
-    g.stats.drafted_tokens = g.draft.made;
-    g.stats.accepted_tokens = g.draft.accepted;
-    api_draft_close(&g.draft);
-    pco_constraint_destroy(g.constraint);
-    pco_grammar_destroy(g.grammar);
-    pco_writer_release(&g.stop.held);
-    g.stats.load_seconds = model->load_seconds;
-    pco_session_memory(model->session, &g.stats.peak_device_bytes);
+    api_generation g = {
+        .sequence = sequence, .model = sequence->model, .params = &known, .text = text, .user = user, .err = err};
+    status = api_generate(&g, function, prompt);
     if (stats) (void)pco_fill_sized(stats, &g.stats, sizeof g.stats, NULL); /* its size was looked at above */
     return status;
 }
@@ -368,14 +384,14 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
     API_NEEDS_WRITER(model);
     model->own.count = 0;
     pco_status status = model->causal ? api_lane(model, &model->own.lane, err) : PCO_OK;
-    return status ? status : api_generate(&model->own, __func__, prompt, params, text, user, stats, err);
+    return status ? status : api_generate_sized(&model->own, __func__, prompt, params, text, user, stats, err);
 }
 
 pco_status pco_sequence_generate(pco_sequence *sequence, const char *prompt, const pco_generate_params *params,
                                  pco_text_fn text, void *user, pco_generate_stats *stats, pco_error *err)
 {
     API_NEEDS_SEQUENCE(sequence);
-    return api_generate(sequence, __func__, prompt, params, text, user, stats, err);
+    return api_generate_sized(sequence, __func__, prompt, params, text, user, stats, err);
 }
 
 pco_status pco_sample(const pco_generate_params *params, const float *logits, size_t count, uint64_t step, int32_t *id,

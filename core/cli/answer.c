@@ -100,3 +100,13 @@ pco_status cli_answer_print(cli_answer *answer, const pco_generate_stats *stats,
     cli_answer_release(answer);
     return status;
 }
+
+pco_status cli_answer_print_text(cli_answer *answer, int *written, pco_error *err)
+{
+    pco_write_char(&answer->text, '\n');
+    const pco_status status = pco_writer_check(&answer->text, "an answer", err);
+    *written =
+        status || (fwrite(answer->text.data, 1, answer->text.size, stdout) == answer->text.size && fflush(stdout) == 0);
+    cli_answer_release(answer);
+    return status;
+}

@@ -26,6 +26,8 @@ int cli_answer_token(void *user, const pco_token *token);
 /* Prints it on one line of stdout, and releases it. 0 when stdout can no longer be written. Errors: OUT_OF_HOST_MEMORY.
  */
 pco_status cli_answer_print(cli_answer *answer, const pco_generate_stats *stats, int *written, pco_error *err);
+/* The text alone, and a newline. */
+pco_status cli_answer_print_text(cli_answer *answer, int *written, pco_error *err);
 void cli_answer_release(cli_answer *answer);
 
 #endif

@@ -4,6 +4,7 @@
 #include "cli/beams.h"
 #include "cli/lines.h"
 #include "cli/model.h"
+#include "cli/prompts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 typedef struct run_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
     cli_beams beams;
-    const char *model, *draft, *grammar, *schema, *prompt, *input, *device, *adapter;
+    const char *model, *draft, *grammar, *schema, *prompt, *input, *prompts, *device, *adapter;
+    int64_t parallel;          /* of --prompts: sequences side by side; 0: RUN_SIDE_BY_SIDE */
     int piped;                 /* "-": the prompt is on stdin */
     int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t context, logprobs; /* below 0: none */
@@ -23,9 +25,11 @@ typedef struct run_arguments {
     attention_picture attention; /* path NULL: none */
 } run_arguments;
 
+enum { RUN_SIDE_BY_SIDE = 8 };
+
 /* Totals over all sources. */
 typedef struct run_totals {
-    int64_t prompt_tokens, generated_tokens, answers, shifts, drafted, accepted;
+    int64_t shared_tokens, prompt_tokens, generated_tokens, answers, shifts, drafted, accepted;
     double prompt_seconds, generation_seconds, load_seconds;
     uint64_t peak;
     pco_stop_reason stop_reason;
@@ -47,6 +51,7 @@ static void run_add(run_totals *totals, const pco_generate_stats *stats)
     totals->prompt_seconds += stats->prompt_seconds;
     totals->generation_seconds += stats->generation_seconds;
     totals->shifts += stats->context_shifts;
+    totals->shared_tokens += stats->shared_tokens;
     totals->drafted += stats->drafted_tokens;
     totals->accepted += stats->accepted_tokens;
     totals->load_seconds = stats->load_seconds;
@@ -69,7 +74,9 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
     fprintf(stderr, "generation  %" PRId64 " tokens, %.3f s, %.1f tokens/s", totals->generated_tokens,
             totals->generation_seconds, run_rate(totals->generated_tokens, totals->generation_seconds));
     if (totals->answers == 1) fprintf(stderr, "; %s", reasons[totals->stop_reason]);
-    if (totals->answers > 1) fprintf(stderr, "; %" PRId64 " sources", totals->answers);
+    if (totals->answers > 1) fprintf(stderr, "; %" PRId64 " answers", totals->answers);
+    if (totals->shared_tokens)
+        fprintf(stderr, "\nprefixes    %" PRId64 " tokens of prompts shared, and read once", totals->shared_tokens);
     if (totals->shifts)
         fprintf(stderr, "\ncontext     full %" PRId64 " times, and half of it forgotten", totals->shifts);
     if (totals->drafted)
@@ -141,6 +148,39 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
     return cli_each_line(arguments->input, run_line, &call, &totals->broken, err);
 }
 
+/* The counts of one answer; seconds of several that come side by side are those of all. */
+static void run_add_answer(void *user, const pco_generate_stats *stats)
+{
+    pco_generate_stats counts = *stats;
+    counts.prompt_seconds = counts.generation_seconds = 0;
+    run_add(user, &counts);
+}
+
+/* Each prompt of a file, side by side where the model can. */
+static pco_status run_prompts(pco_model *model, const run_arguments *arguments, const cli_prompts *prompts,
+                              run_totals *totals, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    if (arguments->beams.params.beams) {
+        for (size_t i = 0; !status && i < prompts->count && !totals->broken && !cli_interrupted(); i++) {
+            status = run_beams(model, arguments, prompts->texts[i], totals, err);
+            if (status) status = pco_fail_prefix(err, status, "prompt %zu", i);
+        }
+        return status;
+    }
+    pco_generate_stats stats = {.size = sizeof stats};
+    const cli_answers how = {.params = &arguments->generate.params,
+                             .json = arguments->json,
+                             .logprobs = arguments->logprobs,
+                             .each = run_add_answer,
+                             .user = totals,
+                             .broken = &totals->broken};
+    status = cli_answer_prompts(model, prompts, &how, &stats, err);
+    totals->prompt_seconds += stats.prompt_seconds;
+    totals->generation_seconds += stats.generation_seconds;
+    return status;
+}
+
 /* The picture of what was generated last: the answer to `prompt`. */
 static pco_status run_attention(pco_model *model, const run_arguments *arguments, const char *prompt, pco_error *err)
 {
@@ -166,11 +206,14 @@ static int run_no_prompt(void)
     return CLI_USAGE;
 }
 
-static int run_generate(pco_model *model, const run_arguments *arguments, run_totals *totals)
+static int run_generate(pco_model *model, const run_arguments *arguments, const cli_prompts *prompts,
+                        run_totals *totals)
 {
     pco_error err = {""};
     pco_status status;
-    if (model->seq2seq && arguments->input && arguments->attention.path) {
+    if (prompts->count) {
+        status = run_prompts(model, arguments, prompts, totals, &err);
+    } else if (model->seq2seq && arguments->input && arguments->attention.path) {
         cli_error("run: --attention draws one source of an encoder-decoder: give it with --prompt");
         return CLI_USAGE;
     } else if (model->seq2seq && arguments->input) {
@@ -199,6 +242,8 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_OPERAND("a model", run_arguments, model)},
     {CLI_TEXT("--prompt", run_arguments, prompt), .letter = "-p", .traits = CLI_MAY_BE_EMPTY},
     {CLI_TEXT("--input", run_arguments, input)},
+    {CLI_TEXT("--prompts", run_arguments, prompts)},
+    {CLI_WHOLE("--parallel", run_arguments, parallel, 1, 1024)},
     {CLI_FLAG("-", run_arguments, piped)},
     {CLI_WHOLE("--context", run_arguments, context, 1, 1 << 24)},
     CLI_SAMPLING(run_arguments),
@@ -243,6 +288,20 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
         cli_error("run: --logprobs is for --json");
         return CLI_USAGE;
     }
+    if (arguments->prompts && (arguments->prompt || arguments->input || arguments->piped)) {
+        cli_error("run: --prompts and %s exclude each other", arguments->prompt  ? "--prompt"
+                                                              : arguments->input ? "--input"
+                                                                                 : "-");
+        return CLI_USAGE;
+    }
+    if (arguments->prompts && arguments->attention.path) {
+        cli_error("run: --attention draws one text; give it with --prompt");
+        return CLI_USAGE;
+    }
+    if (arguments->parallel && !arguments->prompts) {
+        cli_error("run: --parallel is for --prompts");
+        return CLI_USAGE;
+    }
     if (arguments->piped && arguments->input) {
         cli_error("run: --input and - exclude each other");
         return CLI_USAGE;
@@ -252,12 +311,72 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
         cli_error("run: --prompt and %s exclude each other", strcmp(arguments->input, "-") ? "--input" : "-");
         return CLI_USAGE;
     }
-    if (!arguments->prompt && !arguments->input) {
+    if (!arguments->prompt && !arguments->input && !arguments->prompts) {
         if (isatty(STDIN_FILENO)) return run_no_prompt();
         arguments->input = "-";
         arguments->implied = 1;
     }
     return CLI_OK;
+}
+
+/* What the command line names files for. */
+typedef struct run_files {
+    char *grammar, *schema;
+    cli_prompts prompts;
+} run_files;
+
+static int run_read_files(run_arguments *arguments, run_files *files)
+{
+    pco_error err = {""};
+    size_t size;
+    if (arguments->grammar && !cli_read_text(arguments->grammar, &files->grammar, &size)) return CLI_FAILED;
+    if (arguments->schema && !cli_read_text(arguments->schema, &files->schema, &size)) return CLI_FAILED;
+    arguments->generate.params.grammar = files->grammar;
+    arguments->generate.params.json_schema = files->schema;
+    if (!arguments->prompts || !cli_read_prompts(arguments->prompts, &files->prompts, &err)) return CLI_OK;
+    cli_error("%s", err.message);
+    return CLI_FAILED;
+}
+
+/* As many sequences as there are prompts, up to what --parallel says. */
+static int64_t run_sequences(const run_arguments *arguments, const cli_prompts *prompts)
+{
+    const int64_t most = arguments->parallel ? arguments->parallel : RUN_SIDE_BY_SIDE;
+    if (arguments->beams.params.beams || arguments->draft || !prompts->count) return 0;
+    return (int64_t)prompts->count < most ? (int64_t)prompts->count : most;
+}
+
+static int run_open(run_arguments *arguments, const cli_prompts *prompts, run_totals *totals)
+{
+    pco_model *model = NULL;
+    pco_error err = {""};
+    int status;
+    pco_model_params how = {.device = arguments->device,
+                            .adapter = arguments->adapter,
+                            .context_length = arguments->context,
+                            .sequences = run_sequences(arguments, prompts),
+                            .cache_type = cli_cache_dtype(arguments->cache_type)};
+    pco_context *context = cli_context(arguments->device, &status);
+    if (!context) return status;
+    pco_model **draft = &arguments->generate.params.draft;
+    pco_status opened = cli_open_model(context, arguments->model, &how, &model, &err);
+    if (opened == PCO_ERROR_UNSUPPORTED &&
+        how.sequences > 1) { /* an encoder-decoder has one, and anything else says so */
+        how.sequences = 0;
+        opened = cli_open_model(context, arguments->model, &how, &model, &err);
+    }
+    if (!opened && arguments->draft) opened = cli_open_model(context, arguments->draft, &how, draft, &err);
+    if (opened) {
+        status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
+    } else {
+        status = run_generate(model, arguments, prompts, totals);
+        if (totals->answers) run_statistics(model, totals);
+    }
+    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    pco_model_close(*draft);
+    pco_model_close(model);
+    pco_context_destroy(context);
+    return status;
 }
 
 static int run_run(int argc, char **argv)
@@ -267,45 +386,15 @@ static int run_run(int argc, char **argv)
                                .attention.layer = -1,
                                .logprobs = -1};
     run_totals totals = {0};
-    pco_model *model = NULL;
-    pco_error err = {""};
-    char *grammar = NULL, *schema = NULL;
-    size_t size;
+    run_files files = {0};
     int status = run_parse(argc, argv, &arguments);
     if (status) return status;
-    if (arguments.grammar && !cli_read_text(arguments.grammar, &grammar, &size)) return CLI_FAILED;
-    arguments.generate.params.grammar = grammar;
-    if (arguments.schema && !cli_read_text(arguments.schema, &schema, &size)) {
-        free(grammar);
-        return CLI_FAILED;
-    }
-    arguments.generate.params.json_schema = schema;
-    const pco_model_params how = {.device = arguments.device,
-                                  .adapter = arguments.adapter,
-                                  .context_length = arguments.context,
-                                  .cache_type = cli_cache_dtype(arguments.cache_type)};
     cli_watch_signals();
-    pco_context *context = cli_context(arguments.device, &status);
-    if (!context) {
-        free(grammar);
-        free(schema);
-        return status;
-    }
-    pco_model **draft = &arguments.generate.params.draft;
-    pco_status opened = cli_open_model(context, arguments.model, &how, &model, &err);
-    if (!opened && arguments.draft) opened = cli_open_model(context, arguments.draft, &how, draft, &err);
-    if (opened) {
-        status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
-    } else {
-        status = run_generate(model, &arguments, &totals);
-        if (totals.answers) run_statistics(model, &totals);
-    }
-    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
-    free(grammar);
-    free(schema);
-    pco_model_close(*draft);
-    pco_model_close(model);
-    pco_context_destroy(context);
+    status = run_read_files(&arguments, &files);
+    if (!status) status = run_open(&arguments, &files.prompts, &totals);
+    free(files.grammar);
+    free(files.schema);
+    cli_prompts_release(&files.prompts);
     return cli_exit_status(status);
 }
 
@@ -313,7 +402,7 @@ const cli_command cli_run = {
     .name = "run",
     .summary = "continue a text, or answer it line by line",
     .help =
-        "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
+        "usage: portico run MODEL [--prompt TEXT | --input FILE | - | --prompts FILE] [OPTION ...]\n\n"
         "MODEL is a .gguf file, or a folder of Hugging Face, CTranslate2 or Portico. A language model\n"
         "continues the prompt (an empty one: it begins by itself). An encoder-decoder answers the\n"
         "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
@@ -322,6 +411,11 @@ const cli_command cli_run = {
         "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin, which is also\n"
         "                      read when nothing says where the prompt is and stdin is no terminal. A\n"
         "                      newline at the end of the file is not part of the prompt\n"
+        "  --prompts FILE      a prompt each line (or on stdin, with `-`); of a file that ends in .jsonl, a JSON\n"
+        "                      string each line, or an object with \"prompt\". The answers come in that order,\n"
+        "                      each with a newline; --json tells them apart where they have lines\n"
+        "  --parallel N        language models continue so many of them side by side, and what prompts have\n"
+        "                      in common is read once (default 8, or as many as there are)\n"
         "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full\n"
         "                      context\n"
         "  --context N         most tokens of prompt and text together (default: what the model says,\n"

@@ -288,6 +288,145 @@ static void test_continue(void **state)
     fixture_close(&f);
 }
 
+/* What a batch wrote for one prompt, or a call for it alone. */
+typedef struct answer {
+    char text[256];
+    size_t bytes;
+    int32_t ids[16];
+    int64_t tokens, vocab;
+    float last[VOCAB];
+    pco_generate_stats stats;
+    int whole;
+} answer;
+
+static int answer_text(void *user, const char *text, size_t bytes)
+{
+    answer *a = user;
+    assert_true(a->bytes + bytes < sizeof a->text && !a->whole);
+    memcpy(a->text + a->bytes, text, bytes);
+    a->bytes += bytes;
+    return 0;
+}
+
+static int answer_token(void *user, const pco_token *token)
+{
+    answer *a = user;
+    assert_true(a->tokens < 16 && token->step == a->tokens && token->vocab_size == VOCAB);
+    a->ids[a->tokens++] = token->id;
+    memcpy(a->last, token->logits, sizeof a->last);
+    return 0;
+}
+
+static int answer_whole(void *user, const pco_generate_stats *stats)
+{
+    answer *a = user;
+    assert_false(a->whole);
+    a->whole = 1;
+    a->stats = *stats;
+    return 0;
+}
+
+/* Each answer of a batch is that of its prompt alone, however many go side by side, and what prompts have in common is
+ * read once. */
+static void check_prompts(int64_t sequences, const pco_generate_params *how)
+{
+    static const char *const prompts[] = {"one two three four", "one two three five", "7", "one two", "zebra 0", "7"};
+    enum { PROMPTS = sizeof prompts / sizeof *prompts };
+    static answer alone[PROMPTS], together[PROMPTS];
+    void *users[PROMPTS];
+    fixture f;
+    pco_generate_params params = *how;
+    pco_generate_stats stats = {.size = sizeof stats};
+    fixture_open("qwen2", sequences, &f);
+    params.token = answer_token;
+    memset(alone, 0, sizeof alone);
+    memset(together, 0, sizeof together);
+    for (size_t i = 0; i < PROMPTS; i++) {
+        alone[i].stats.size = sizeof stats;
+        users[i] = &together[i];
+        check_ok(pco_model_generate(f.model, prompts[i], &params, answer_text, &alone[i], &alone[i].stats, &err));
+    }
+    check_ok(
+        pco_model_generate_batch(f.model, prompts, PROMPTS, &params, answer_text, answer_whole, users, &stats, &err));
+    int64_t prompt_tokens = 0, generated = 0, shared = 0;
+    for (size_t i = 0; i < PROMPTS; i++) {
+        const answer *a = &alone[i], *b = &together[i];
+        assert_true(b->whole && b->bytes == a->bytes && b->tokens == a->tokens);
+        assert_memory_equal(b->text, a->text, a->bytes);
+        assert_memory_equal(b->ids, a->ids, (size_t)a->tokens * sizeof *a->ids);
+        assert_int_equal(b->stats.stop_reason, a->stats.stop_reason);
+        assert_int_equal(b->stats.prompt_tokens, a->stats.prompt_tokens);
+        assert_int_equal(b->stats.context_shifts, a->stats.context_shifts);
+        double want[VOCAB]; /* both have an error of up to the tolerance; a grammar leaves -infinity in them */
+        for (int k = 0; k < VOCAB; k++) want[k] = (double)a->last[k];
+        assert_true(!a->tokens || params.grammar || models_error(b->last, want, VOCAB, VOCAB, 2 * tolerance) <= 1);
+        prompt_tokens += a->stats.prompt_tokens;
+        generated += a->stats.generated_tokens;
+        shared += b->stats.shared_tokens;
+    }
+    assert_int_equal(stats.prompt_tokens, prompt_tokens);
+    assert_int_equal(stats.generated_tokens, generated);
+    assert_int_equal(stats.shared_tokens, shared);
+    if (sequences == PROMPTS) {
+        assert_true(together[1].stats.shared_tokens >= 8); /* bytes of "one two three " at the least, if not tokens */
+        assert_int_equal(together[5].stats.shared_tokens, together[5].stats.prompt_tokens - 1); /* all but the last */
+        assert_int_equal(together[0].stats.shared_tokens, 0);
+    }
+    check_fails(pco_model_generate_batch(f.model, (const char *[]){"a", NULL}, 2, NULL, NULL, NULL, NULL, NULL, &err),
+                PCO_ERROR_INVALID, "prompt 1 is NULL");
+    params.prompt_ids = f.ids;
+    params.prompt_count = 3;
+    check_fails(pco_model_generate_batch(f.model, prompts, 1, &params, NULL, NULL, NULL, NULL, &err), PCO_ERROR_INVALID,
+                "leave prompt_ids out");
+    fixture_close(&f);
+}
+
+static void test_prompts(void **state)
+{
+    (void)state;
+    pco_generate_params params = {.size = sizeof params, .max_tokens = 9};
+    check_prompts(6, &params);
+    check_prompts(2, &params);
+    check_prompts(1, &params);
+    params.temperature = 1.2;
+    params.seed = 3;
+    params.grammar = "root ::= [a-z0-9 ]*";
+    check_prompts(3, &params);
+}
+
+/* A prompt that is wrong ends the call by its number, and the model is as good as new; an encoder-decoder answers one
+ * after the other. */
+static void test_prompts_fail(void **state)
+{
+    fixture f;
+    static answer a[2];
+    char longest[6000];
+    pco_model *model;
+    (void)state;
+    fixture_open("qwen2", 2, &f);
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    pco_generate_params params = {.size = sizeof params, .max_tokens = 3, .token = answer_token};
+    void *users[] = {&a[0], &a[1]};
+    check_fails(
+        pco_model_generate_batch(f.model, (const char *[]){"a", longest}, 2, &params, NULL, NULL, users, NULL, &err),
+        PCO_ERROR_INVALID, "prompt 1: the prompt has");
+    memset(a, 0, sizeof a);
+    check_ok(pco_model_generate_batch(f.model, (const char *[]){"a", "b"}, 2, &params, answer_text, answer_whole, users,
+                                      NULL, &err));
+    assert_true(a[0].whole && a[1].whole && a[0].tokens);
+    check_ok(pco_model_open(f.context, dates, NULL, &model, &err));
+    memset(a, 0, sizeof a);
+    params.token = NULL;
+    params.max_tokens = 0;
+    check_ok(pco_model_generate_batch(model, (const char *[]){"3 May 2021", "4 June 2022"}, 2, &params, answer_text,
+                                      answer_whole, users, NULL, &err));
+    assert_string_equal(a[0].text, "2021-05-03");
+    assert_string_equal(a[1].text, "2022-06-04");
+    pco_model_close(model);
+    fixture_close(&f);
+}
+
 /* Hidden states times the output projection of the file, in double, are the logits: their error is that of the hidden
  * states, which is part of the logits' own. */
 static void check_hidden(const fixture *f, const void *bytes, size_t size, const float *hidden)
@@ -391,6 +530,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch),     cmocka_unit_test(test_fork),
                                        cmocka_unit_test(test_callbacks), cmocka_unit_test(test_continue),
+                                       cmocka_unit_test(test_prompts),   cmocka_unit_test(test_prompts_fail),
                                        cmocka_unit_test(test_memory),    cmocka_unit_test(test_encoder)};
     if (argc != 3) return 2;
     folder = argv[1];

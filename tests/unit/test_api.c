@@ -33,6 +33,12 @@ static int take_beam(void *user, const pco_beam *beam)
     return 0;
 }
 
+static int take_answer(void *user, const pco_generate_stats *stats)
+{
+    (void)user, (void)stats;
+    return 0;
+}
+
 static int take_map(void *user, const pco_attention_map *map)
 {
     (void)user, (void)map;

@@ -286,6 +286,7 @@ typedef struct pco_generate_stats {
     uint64_t peak_device_bytes;
     int64_t context_shifts;                  /* how often the context was full, and half of it forgotten */
     int64_t drafted_tokens, accepted_tokens; /* what a draft proposed, and what of it is in the text */
+    int64_t shared_tokens; /* of the prompt's: copied from another sequence, not read (pco_model_generate_batch) */
 } pco_generate_stats;
 
 /* Receives text[bytes] (no NUL), at least one byte. Bytes of one character may come in several pieces.

@@ -59,6 +59,24 @@ PCO_EXPORT pco_status pco_sequence_generate(pco_sequence *sequence, const char *
                                             const pco_generate_params *params, pco_text_fn text, void *user,
                                             pco_generate_stats *stats, pco_error *err) PCO_NODISCARD;
 
+/* Called when an answer of several is whole, with its own stats. Returning non-zero ends the call, which is no error.
+ */
+typedef int (*pco_answer_fn)(void *user, const pco_generate_stats *stats);
+
+/* As pco_model_generate for each of prompts[count], which are texts. A decoder continues as many of them side by side
+ * as the model has room for sequences (pco_model_params.sequences, less the caller's), one token of each in one run,
+ * and takes the next prompt where one ends; what a sequence has read of the same tokens is copied, not read again
+ * (stats->shared_tokens). An encoder-decoder, and a model with a draft, answers one after the other. Each text is the
+ * one that the prompt alone would have, but for rounding: rows of several sequences may be added up in another order.
+ *
+ * The callbacks receive users[i] for prompt i; text of several prompts comes in turns. `params`, `text`, `answered`,
+ * `users` (then NULL is received) and `stats` may be NULL; stats are of all, generation_seconds by the clock. Errors:
+ * as pco_model_generate, by the number of the prompt, from 0; INVALID for params->prompt_ids. */
+PCO_EXPORT pco_status pco_model_generate_batch(pco_model *model, const char *const *prompts, size_t count,
+                                               const pco_generate_params *params, pco_text_fn text,
+                                               pco_answer_fn answered, void *const *users, pco_generate_stats *stats,
+                                               pco_error *err) PCO_NODISCARD;
+
 #ifdef __cplusplus
 }
 #endif
