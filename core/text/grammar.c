@@ -1,4 +1,5 @@
 /* Reading a grammar. Repetitions become rules that recur on the left, which is what costs least to follow. */
+#include "base/grow.h"
 #include "text/grammar_internal.h"
 
 #include "base/utf8.h"
@@ -24,19 +25,15 @@ static void reader_fail(grammar_reader *r, const char *what)
 }
 
 /* Room for one more element of a list; NULL after a failure. */
-static void *reader_grow(grammar_reader *r, void *list, uint32_t count, uint32_t *room, size_t size)
+static void *reader_grow(grammar_reader *r, void *list, uint32_t count, size_t *room, size_t size)
 {
     if (count >= GRAMMAR_SYMBOLS) {
         reader_fail(r, "the grammar is too large");
         return NULL;
     }
-    if (count < *room) return list;
-    void *grown = realloc(list, (size_t)(2 * *room + 16) * size);
-    if (!grown) {
-        if (!r->status) r->status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a grammar");
-        return NULL;
-    }
-    *room = 2 * *room + 16;
+    void *grown = pco_grow(list, count, room, size);
+    if (!grown && !r->status)
+        r->status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a grammar");
     return grown;
 }
 
@@ -193,7 +190,8 @@ static void reader_alternatives(grammar_reader *r, uint32_t rule, int nested);
 /* A list of symbols that grows. */
 typedef struct reader_list {
     grammar_symbol *symbols;
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
 } reader_list;
 
 static void list_append(grammar_reader *r, reader_list *list, grammar_symbol symbol)

@@ -39,7 +39,7 @@ struct pco_grammar {
     grammar_production *productions; /* from 1 on */
     grammar_symbol *symbols;
     uint32_t n_rules, n_classes, n_ranges, n_productions, n_symbols;
-    uint32_t rules_room, classes_room, ranges_room, productions_room, symbols_room;
+    size_t rules_room, classes_room, ranges_room, productions_room, symbols_room;
     uint32_t root;
 };
 

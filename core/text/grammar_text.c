@@ -1,4 +1,5 @@
 /* Following a text: for each character a set of items, each a place in a production and the set in which that began. */
+#include "base/grow.h"
 #include "text/grammar_internal.h"
 
 #include <stdlib.h>
@@ -28,21 +29,16 @@ struct pco_grammar_text {
     uint32_t *sets; /* where each begins; sets[n_sets] is the end */
     text_byte *bytes;
     text_bucket *buckets; /* [TEXT_BUCKETS] */
-    uint32_t n_items, n_sets, items_room, sets_room, stamp;
-    size_t n_bytes, bytes_room;
+    uint32_t n_items, n_sets, stamp;
+    size_t n_bytes, bytes_room, items_room, sets_room;
     pco_status status;
     pco_error *err;
 };
 
 static void *text_grow(pco_grammar_text *t, void *list, size_t count, size_t *room, size_t size)
 {
-    if (count < *room) return list;
-    const size_t wanted = 2 * *room + 256;
-    void *grown = realloc(list, wanted * size);
-    if (grown)
-        *room = wanted;
-    else
-        t->status = pco_fail(t->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory to follow a grammar");
+    void *grown = pco_grow(list, count, room, size);
+    if (!grown) t->status = pco_fail(t->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory to follow a grammar");
     return grown;
 }
 
@@ -58,11 +54,9 @@ static void text_add(pco_grammar_text *t, uint32_t at, uint32_t origin)
         *b = (text_bucket){at, origin, t->stamp};
         break;
     }
-    size_t room = t->items_room;
-    text_item *items = text_grow(t, t->items, t->n_items, &room, sizeof *items);
+    text_item *items = text_grow(t, t->items, t->n_items, &t->items_room, sizeof *items);
     if (!items) return;
     t->items = items;
-    t->items_room = (uint32_t)room;
     if (t->n_items >= TEXT_ITEMS || t->n_items - t->sets[t->n_sets] >= TEXT_SET) {
         t->status = pco_fail(t->err, PCO_ERROR_INVALID,
                              "the grammar leaves too much open: it can be read in too many ways, or recurs on the "
@@ -108,11 +102,9 @@ static void text_close(pco_grammar_text *t)
 /* Room for one more set. */
 static int text_begin_set(pco_grammar_text *t)
 {
-    size_t room = t->sets_room;
-    uint32_t *sets = text_grow(t, t->sets, (size_t)t->n_sets + 2, &room, sizeof *sets);
+    uint32_t *sets = text_grow(t, t->sets, (size_t)t->n_sets + 2, &t->sets_room, sizeof *sets);
     if (!sets) return 0;
     t->sets = sets;
-    t->sets_room = (uint32_t)room;
     t->sets[t->n_sets] = t->n_items;
     if (++t->stamp == 0) {
         memset(t->buckets, 0, TEXT_BUCKETS * sizeof *t->buckets);

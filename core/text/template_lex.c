@@ -1,4 +1,5 @@
 /* From the text of a template to tokens. */
+#include "base/grow.h"
 #include "text/template_parts.h"
 
 #include <ctype.h>
@@ -26,13 +27,9 @@ static pco_status lex_error(const tpl_lexer *lexer, pco_status status, const cha
 
 static pco_status lex_add(tpl_lexer *lexer, tpl_token token)
 {
-    if (lexer->count == lexer->capacity) {
-        const size_t capacity = lexer->capacity ? 2 * lexer->capacity : 64;
-        tpl_token *grown = realloc(lexer->tokens, capacity * sizeof *grown);
-        if (!grown) return pco_fail(lexer->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
-        lexer->tokens = grown;
-        lexer->capacity = capacity;
-    }
+    tpl_token *grown = pco_grow(lexer->tokens, lexer->count, &lexer->capacity, sizeof *grown);
+    if (!grown) return pco_fail(lexer->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
+    lexer->tokens = grown;
     token.line = lexer->line;
     lexer->tokens[lexer->count++] = token;
     return PCO_OK;

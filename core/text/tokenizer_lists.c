@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
@@ -26,13 +27,9 @@ void text_write_replaced(pco_writer *out, const char *text, size_t size, const c
 
 pco_status text_push(text_ids *ids, int32_t id, pco_error *err)
 {
-    if (ids->count == ids->capacity) {
-        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
-        int32_t *data = realloc(ids->data, capacity * sizeof *data);
-        if (!data) return text_no_memory(err);
-        ids->data = data;
-        ids->capacity = capacity;
-    }
+    int32_t *data = pco_grow(ids->data, ids->count, &ids->capacity, sizeof *data);
+    if (!data) return text_no_memory(err);
+    ids->data = data;
     ids->data[ids->count++] = id;
     return PCO_OK;
 }

@@ -1,16 +1,13 @@
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "text/tokenizer_kinds.h"
 
 pco_status text_merger_add(text_merger *merger, size_t begin, size_t size, int32_t id, pco_error *err)
 {
-    if (merger->symbol_count == merger->symbol_capacity) {
-        size_t capacity = merger->symbol_capacity ? 2 * merger->symbol_capacity : 64;
-        text_symbol *symbols = realloc(merger->symbols, capacity * sizeof *symbols);
-        if (!symbols) return text_no_memory(err);
-        merger->symbols = symbols;
-        merger->symbol_capacity = capacity;
-    }
+    text_symbol *symbols = pco_grow(merger->symbols, merger->symbol_count, &merger->symbol_capacity, sizeof *symbols);
+    if (!symbols) return text_no_memory(err);
+    merger->symbols = symbols;
     int32_t index = (int32_t)merger->symbol_count++;
     if (index > 0) merger->symbols[index - 1].next = index;
     merger->symbols[index] = (text_symbol){(uint32_t)begin, (uint32_t)size, index - 1, -1, id};

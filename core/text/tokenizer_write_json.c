@@ -3,6 +3,7 @@
 #include "text/tokenizer_write.h"
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
@@ -144,14 +145,10 @@ static int make_by_rank(const void *a, const void *b)
 
 static void make_add_merge(json_maker *m, make_merges *all, double rank, int32_t left, int32_t right)
 {
-    if (all->count == all->capacity) {
-        const size_t capacity = all->capacity ? 2 * all->capacity : 1024;
-        make_merge *items = realloc(all->items, capacity * sizeof *items);
-        if (!items) m->failed = 1;
-        if (!items) return;
-        all->items = items;
-        all->capacity = capacity;
-    }
+    make_merge *items = pco_grow(all->items, all->count, &all->capacity, sizeof *items);
+    if (!items) m->failed = 1;
+    if (!items) return;
+    all->items = items;
     all->items[all->count] = (make_merge){rank, (uint32_t)left, (uint32_t)right, (uint32_t)all->count};
     all->count++;
 }

@@ -150,6 +150,9 @@ refused "run: --logprobs is for --json$" run m --prompt x --logprobs 3
 refused "run: --keep is for --context-shift$" run m --prompt x --keep 3
 refused "run: --draft-tokens is for --draft$" run m --prompt x --draft-tokens 3
 refused "run: --return is for --beams$" run m --prompt x --return 2
+refused "run: --prompts and --prompt exclude each other$" run m --prompts f --prompt x
+refused "run: --prompts and - exclude each other$" run m --prompts f -
+refused "run: --parallel is for --prompts$" run m --prompt x --parallel 2
 refused "translate: --text, --input and - exclude each other$" translate m --text x -
 refused "option --stop: its value is empty$" run m --stop=
 refused "option -n needs a value$" run m -n
@@ -588,6 +591,15 @@ if [ -f "$dates/model.safetensors" ]; then
     run translate "$dates" --input "$work/lines" --device cpu; status "translate: lines" 0
     printf '2021-05-03\n\n2031-07-04\n' > "$work/want"
     if cmp -s "$work/out" "$work/want"; then ok "an answer on each line"; else bad "translate" "it says $(cat "$work/out")"; fi
+    run run "$dates" --prompts "$work/lines" --device cpu; status "run --prompts" 0
+    if cmp -s "$work/out" "$work/want"; then ok "--prompts: in order"; else bad "--prompts" "$(cat "$work/out")"; fi
+    printf '"3 May 2021"\n{"prompt": "4 July 2031"}\n' > "$work/lines.jsonl"
+    run run "$dates" --prompts "$work/lines.jsonl" --json --device cpu; status "run --prompts: JSON lines" 0
+    if [ "$(grep -c -e '"text": "2021-05-03", "stop_reason": "end"' -e '"text": "2031-07-04", "stop_reason": "end"' "$work/out")" = 2 ]
+    then ok "an object for each"; else bad "--prompts --json" "$(cat "$work/out")"; fi
+    printf '"3 May 2021"\n[1]\n' > "$work/lines.jsonl"
+    run run "$dates" --prompts "$work/lines.jsonl" --device cpu; status "run --prompts: no prompt" 1
+    says "by its line" err 'line 2: a prompt is a JSON string, or an object with "prompt"'
     run translate "$dates" --text "3 May 2021" --device cpu --return 2 --json; status "translate --return 2" 0
     if python3 -c 'import json, sys; a, b = map(json.loads, open(sys.argv[1])); sys.exit(a["score"] <= b["score"] or a["text"] != "2021-05-03")' "$work/out"
     then ok "the best of two first"; else bad "translate --return 2" "it says $(cat "$work/out")"; fi

@@ -70,8 +70,8 @@ typedef int (*pco_answer_fn)(void *user, const pco_generate_stats *stats);
  * one that the prompt alone would have, but for rounding: rows of several sequences may be added up in another order.
  *
  * The callbacks receive users[i] for prompt i; text of several prompts comes in turns. `params`, `text`, `answered`,
- * `users` (then NULL is received) and `stats` may be NULL; stats are of all, generation_seconds by the clock. Errors:
- * as pco_model_generate, by the number of the prompt, from 0; INVALID for params->prompt_ids. */
+ * `users` and `stats` may be NULL; without users the callbacks receive NULL. The stats are of all, generation_seconds
+ * by the clock. Errors: as pco_model_generate, by the number of the prompt, from 0; INVALID for params->prompt_ids. */
 PCO_EXPORT pco_status pco_model_generate_batch(pco_model *model, const char *const *prompts, size_t count,
                                                const pco_generate_params *params, pco_text_fn text,
                                                pco_answer_fn answered, void *const *users, pco_generate_stats *stats,
