@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compiles all kernels of a folder with both compilers, warnings as errors:
 
-    check.py shaders [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only PATTERN ...]
+    check.py shaders [--target vulkan|opencl] [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only PATTERN ...]
 
 glslc -Werror compiles the Vulkan side; clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
-with specialisation constants at their initial values (rows with PCO_GPU_NEEDS_* other than F16 are Vulkan only
-there). Exit status 1 names the kernels that fail.
+with specialisation constants at their initial values, and VECTOR_16 for the rows that need it, as the plugin gives it
+(rows with other PCO_GPU_NEEDS_* than this and F16 are Vulkan only there). Exit status 1 names the kernels that fail, 77
+says that there is no clang.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import concurrent.futures
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +39,8 @@ def check_opencl(kernel, sources, clang, folder):
     path = os.path.join(folder, kernel.name + '.cl')
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
-    done = subprocess.run([clang, '-x', 'cl', '-cl-std=CL1.2', '-Wall', '-Wextra', '-Werror', '-fsyntax-only',
+    wide = ['-DVECTOR_16'] if kernel.needs_any(['VECTOR_16']) else []
+    done = subprocess.run([clang, '-x', 'cl', '-cl-std=CL1.2', '-Wall', '-Wextra', '-Werror', '-fsyntax-only', *wide,
                            *[f'-DS{number}={value}' for number, value in specs.items()], path],
                           capture_output=True, text=True, check=False)
     return '' if done.returncode == 0 else f'kernel {kernel.name} ({kernel.file} {kernel.defines}):\n{done.stderr}'
@@ -46,23 +49,28 @@ def check_opencl(kernel, sources, clang, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('folder')
+    parser.add_argument('--target', choices=['vulkan', 'opencl'], help='only this one')
     parser.add_argument('--glslc', default='glslc')
     parser.add_argument('--clang', default='clang')
     parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--only', action='append', metavar='PATTERN')
     args = parser.parse_args()
 
+    if args.target != 'vulkan' and not shutil.which(args.clang):
+        print(f'{args.clang} is not here')
+        return 77
     kernels = [kernel for kernel in embed.read_table(args.folder)
                if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
     sources = embed.Sources(args.folder)
-    opencl = [kernel for kernel in kernels if not set(kernel.interface.needs) - {'F16', 'VECTOR_16'}]
+    opencl = [kernel for kernel in kernels
+              if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16'}]
+    vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(['VECTOR_16'])]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in kernels
-                if not kernel.needs_any(['VECTOR_16'])]
+        jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in vulkan]
         jobs += [pool.submit(check_opencl, kernel, sources, args.clang, folder) for kernel in opencl]
         failures = [failure for failure in (job.result() for job in jobs) if failure]
     print('\n'.join('\n'.join(failure.split('\n')[:12]) for failure in failures) if failures else
-          f'{len(kernels)} kernels compile with glslc, {len(opencl)} with clang, without a warning')
+          f'{len(vulkan)} kernels compile with glslc, {len(opencl)} with clang, without a warning')
     return 1 if failures else 0
 
 
