@@ -31,7 +31,7 @@ static int model_uses(const pco_graph *graph, const pco_weight *weight)
 }
 
 /* What the graph does not use would be left out of what the model computes: biases and norms that its family does not
- * have, layers beyond block_count, scales of other tensors. What cannot be built is told where it is to run. */
+ * have, layers beyond block_count, scales of other tensors. What cannot be built is refused by model_check_graphs. */
 static pco_status model_check_tensors(const pco_model_file *file, pco_error *err)
 {
     pco_graph *graph = pco_graph_create();
@@ -242,12 +242,32 @@ static pco_model_file *model_file_create(const char *path, pco_error *err)
     return NULL;
 }
 
+/* All graphs of the model, as small as they may be: what lacks a tensor, or has one of another shape, is no model, and
+ * nobody is to hear that from the middle of a conversion or a training. */
+static pco_status model_check_graphs(const pco_model_file *file, pco_error *err)
+{
+    pco_memory_estimate unused;
+    pco_error why;
+    const pco_status status = pco_model_estimate(file, 1, 1, PCO_F32, &unused, &why);
+    if (!status) return PCO_OK;
+    if (status == PCO_ERROR_OUT_OF_HOST_MEMORY || strncmp(why.message, file->path, strlen(file->path)) == 0) {
+        *err = why; /* of weights: it says where they are, and what may be wrong */
+        return status;
+    }
+    return pco_fail(
+        err, status,
+        "%s: what its tensors and numbers describe is no model: %s; the file is damaged or mixes two models: "
+        "download or convert it again",
+        file->path, why.message);
+}
+
 pco_status pco_model_file_open_memory(const void *data, size_t size, pco_model_file **out, pco_error *err)
 {
     pco_model_file *file = model_file_create("a model in memory", err);
     *out = NULL;
     if (!file) return PCO_ERROR_OUT_OF_HOST_MEMORY;
     pco_status status = model_open_gguf(file->path, data, size, file, err);
+    if (!status) status = model_check_graphs(file, err);
     if (status)
         pco_model_file_close(file);
     else
@@ -272,6 +292,7 @@ pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error
         status = model_open_gguf(path, NULL, 0, file, err);
     else if (!status)
         status = pco_model_refuse(path, err);
+    if (!status) status = model_check_graphs(file, err);
     if (status) {
         pco_model_file_close(file);
         return status;

@@ -271,6 +271,36 @@ static void test_transformer_numbers(void **state)
     }
 }
 
+/* Files whose numbers and tensors are each in order and fit no model together are refused where they are opened: by
+ * what trains, converts and runs alike. */
+static void test_no_graph(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *says;
+        double value;
+    } built_wrong[] = {{"llama.attention.head_count_kv", "no model: ", 2},
+                       {"llama.feed_forward_length", "no model: ", 32},
+                       {"llama.block_count", "has no tensor 'blk.1.attn_norm.weight'", 2}};
+    static const char *const configs[] = {BUILT_CONFIG(", \"decoder_ffn_dim\": 32"),
+                                          BUILT_CONFIG(", \"tie_word_embeddings\": false"),
+                                          BUILT_CONFIG(", \"is_encoder_decoder\": true")};
+    pco_model_file *file;
+    pco_error err = {""};
+    char path[512];
+    for (size_t i = 0; i < sizeof built_wrong / sizeof *built_wrong; i++) {
+        write_llama(&(built_change){.key = built_wrong[i].key, .value = built_wrong[i].value}, path);
+        if (!pco_model_file_open(path, &file, &err)) fail_msg("%s is opened", built_wrong[i].key);
+        if (file || !strstr(err.message, path) || !strstr(err.message, built_wrong[i].says))
+            fail_msg("%s: '%s'", built_wrong[i].key, err.message);
+    }
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        write_transformer(configs[i], path);
+        if (!pco_model_file_open(path, &file, &err)) fail_msg("%s is opened", configs[i]);
+        if (file || !strstr(err.message, path)) fail_msg("%s: '%s'", configs[i], err.message);
+    }
+}
+
 /* A pipe with nobody at its other end would be waited for without end: the alarm ends the test then. */
 static void test_no_files(void **state)
 {
@@ -306,6 +336,6 @@ int main(void)
         cmocka_unit_test(test_rope_factors),   cmocka_unit_test(test_unknown_numbers),
         cmocka_unit_test(test_unknown_kinds),  cmocka_unit_test(test_rope_scale),
         cmocka_unit_test(test_gemma2_numbers), cmocka_unit_test(test_transformer_numbers),
-        cmocka_unit_test(test_no_files)};
+        cmocka_unit_test(test_no_files),       cmocka_unit_test(test_no_graph)};
     return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);
 }
