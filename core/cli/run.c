@@ -5,6 +5,7 @@
 #include "cli/lines.h"
 #include "cli/model.h"
 #include "cli/prompts.h"
+#include "text/grammar.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -379,6 +380,21 @@ static int run_open(run_arguments *arguments, const cli_prompts *prompts, run_to
     return status;
 }
 
+/* A grammar or schema that is wrong is said by its file's name, before the model is opened. */
+static int run_check_constraints(const run_arguments *arguments)
+{
+    const char *grammar = arguments->generate.params.grammar, *schema = arguments->generate.params.json_schema;
+    pco_grammar *parsed = NULL;
+    pco_error err = {""};
+    pco_status status = PCO_OK;
+    if (grammar) status = pco_grammar_parse(grammar, strlen(grammar), arguments->grammar, &parsed, &err);
+    pco_grammar_destroy(parsed);
+    parsed = NULL;
+    if (!status && schema) status = pco_grammar_of_schema(schema, strlen(schema), arguments->schema, &parsed, &err);
+    pco_grammar_destroy(parsed);
+    return status ? cli_fail(&err) : CLI_OK;
+}
+
 static int run_run(int argc, char **argv)
 {
     run_arguments arguments = {.beams.length_penalty = 1,
@@ -391,6 +407,7 @@ static int run_run(int argc, char **argv)
     if (status) return status;
     cli_watch_signals();
     status = run_read_files(&arguments, &files);
+    if (!status) status = run_check_constraints(&arguments);
     if (!status) status = run_open(&arguments, &files.prompts, &totals);
     free(files.grammar);
     free(files.schema);

@@ -40,6 +40,14 @@ for number in 18446744073709551615 -9223372036854775808 4294967295; do
     says "inspect --json: $number" out ": $number,?\$"
 done
 
+# ---- a grammar that is wrong ----
+printf 'other ::= "x"\n' > "$work/wrong.gbnf"
+echo '{"type": "no such type"}' > "$work/wrong.json"
+run run "$dates" --prompt "3 Sep 51" --grammar "$work/wrong.gbnf"; status "a grammar without a root" 1
+says "its file is named" err "^portico: $work/wrong.gbnf has no rule 'root'"
+run run "$dates" --prompt "3 Sep 51" --json-schema "$work/wrong.json"; status "a schema of no type" 1
+says "its file is named" err "^portico: $work/wrong.json"
+
 # ---- a cache that cannot be used ----
 kept=$PORTICO_CACHE_DIR
 echo "a file" > "$work/file"
