@@ -20,7 +20,7 @@ TITLES = {
     "phi3": "Phi-3, Phi-4", "smollm3": "SmolLM3", "olmo2": "OLMo 2", "starcoder2": "StarCoder2", "falcon": "Falcon",
     "gptneox": "GPT-NeoX, Pythia", "gpt2": "GPT-2", "bert": "BERT", "roberta": "RoBERTa, XLM-RoBERTa, CamemBERT",
     "distilbert": "DistilBERT", "albert": "ALBERT", "mpnet": "MPNet", "bart": "BART", "marian": "Marian",
-    "t5": "T5, T5 1.1", "ctranslate2": "TransformerBase and Big of CTranslate2",
+    "t5": "T5, T5 1.1", "ctranslate2": "Encoder-decoders of CTranslate2 (TransformerSpec, Base, Big)",
     "transformer": "the notebooks' transformer: any norm, positions, activation",
 }
 SAME = {"xlm_roberta": "roberta", "camembert": "roberta"}  # whose models are compared for them
