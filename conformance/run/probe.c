@@ -440,10 +440,12 @@ static pco_status conf_probe_subnormals(conf_probing *p)
         if (!status) {
             const bool kept = p->results[0] == PROBES[i].y && p->results[1] == -PROBES[i].y;
             const bool promised = p->contract->subnormals || PROBES[i].always;
+            /* of a sum the other operand is left */
+            const double left = PROBES[i].op == PCO_OP_ADD && fabs(PROBES[i].a) < 0x1p-126 ? PROBES[i].b : 0;
             status = conf_probe_say(p, PROBES[i].name,
-                                    kept                 ? "kept"
-                                    : p->results[0] == 0 ? "flushed"
-                                                         : "changed",
+                                    kept                    ? "kept"
+                                    : p->results[0] == left ? "flushed"
+                                                            : "changed",
                                     promised ? "kept" : "may be flushed", conf_probe_verdict(kept, promised));
         }
         status = conf_probe_ended(status);

@@ -58,9 +58,7 @@ static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanosec
 static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err);
 static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err);
 
-/* The suite's judgement of `device`, which declares `contract`. */
-static pco_conformance_result toy_judge(pco_device *device, const pco_contract *contract, const char *ops,
-                                        uint64_t seed)
+static inline const pco_plugin *toy_plugin(void)
 {
     static const pco_buffer_api buffers = {
         .size = sizeof buffers, .create = toy_create, .destroy = toy_destroy, .write = toy_write, .read = toy_read};
@@ -77,9 +75,21 @@ static pco_conformance_result toy_judge(pco_device *device, const pco_contract *
                                       .buffer = &buffers,
                                       .program = &programs,
                                       .queue = &queues};
-    pco_device_info info = {
-        .size = sizeof info, .max_allocation = 1 << 30, .buffer_alignment = 64, .contract = *contract};
-    pco_conformance_device entry = {&plugin, device, &info, "toy:0"};
+    return &plugin;
+}
+
+static inline pco_device_info toy_info(const pco_contract *contract)
+{
+    return (pco_device_info){
+        .size = sizeof(pco_device_info), .max_allocation = 1 << 30, .buffer_alignment = 64, .contract = *contract};
+}
+
+/* The suite's judgement of `device`, which declares `contract`. */
+static pco_conformance_result toy_judge(pco_device *device, const pco_contract *contract, const char *ops,
+                                        uint64_t seed)
+{
+    const pco_device_info info = toy_info(contract);
+    pco_conformance_device entry = {toy_plugin(), device, &info, "toy:0"};
     pco_conformance_options options = {.ops = ops, .seed = seed};
     pco_conformance_result result;
     check_ok(pco_conformance_run(&options, &entry, 1, &result, &err));
