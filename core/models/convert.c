@@ -204,9 +204,8 @@ static pco_status convert_model(const pco_model_file *file, const char *path, co
     convert_target target = {.family = convert_family(file, 0), .spec = file->spec};
     if (!target.family)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF has no models of type '%s' that Portico knows of%s",
-                        file->path, file->family->name,
-                        file->family == &pco_family_transformer ? ", built as this one" : "");
-    convert_trained_spec(&target.spec, file->family == &pco_family_transformer ? target.family : NULL);
+                        file->path, file->family->name, file->family->any_parts ? ", built as this one" : "");
+    convert_trained_spec(file, target.family, &target.spec);
     target.names = *target.family->spec;
     if (file->spec.experts) pco_gguf_name_experts(&target.names.names);
     pco_status status = convert_list(job, file->weights, file->path, &all, err);

@@ -352,7 +352,7 @@ static pco_status folder_convert(folder_job *f, const char *out, pco_error *err)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s: no family of Hugging Face that Portico writes computes what this model of type '%s' does",
                         file->path, file->family->name);
-    convert_trained_spec(&f->target.spec, file->family == &pco_family_transformer ? f->target.family : NULL);
+    convert_trained_spec(file, f->target.family, &f->target.spec);
     folder_find_biases(file, &f->target.spec);
     pco_status status = folder_read_config(f, err);
     if (!status) status = convert_list(&f->job, file->weights, file->path, &f->items, err);

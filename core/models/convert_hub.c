@@ -16,11 +16,11 @@
 const pco_family *convert_family(const pco_model_file *file, int folder)
 {
     const pco_family *family = file->family;
-    if (family == &pco_family_transformer) return convert_trained_family(&file->spec, folder);
-    if (!family->hub || !file->spec.decoder_only) return NULL;
+    if (!file->spec.decoder_only) return NULL;
+    if (family->written_as) return family->written_as(&file->spec, folder);
+    if (!family->hub) return NULL;
     if (!folder) return family->architecture ? family : family->in_gguf;
-    /* GGUF says of Mixtrals that they are Llamas */
-    if (family == &pco_family_llama && file->spec.experts) return &pco_family_mixtral;
+    family = pco_family_of_folder(family, &file->spec);
     return family->hub->class ? family : NULL;
 }
 

@@ -106,10 +106,8 @@ void convert_put_spec(pco_gguf_writer *out, const pco_model_file *file, const co
 pco_status convert_compare_specs(const char *path, const convert_target *target, const pco_model_spec *read,
                                  pco_error *err) PCO_NODISCARD;
 
-/* Where what Portico trains (family_transformer.c) has equals. */
-const pco_family *convert_trained_family(const pco_model_spec *spec, int folder);
-/* Its spec as those have it. */
-void convert_trained_spec(pco_model_spec *spec, const pco_family *family);
+/* The spec of a model of any parts, as that family's files have it. */
+void convert_trained_spec(const pco_model_file *file, const pco_family *family, pco_model_spec *spec);
 /* Is it a part of what the target has as one projection? It keeps its name until convert_trained_items. */
 int convert_trained_part(const pco_model_file *file, const convert_target *target, const char *name,
                          char to[PCO_SPEC_NAME]);

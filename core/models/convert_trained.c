@@ -1,6 +1,5 @@
-/* What Portico trains (family_transformer.c), decoders alone, as the families of others that compute the same: Llama
- * where norms are RMS norms, StarCoder2 or GPT-NeoX for LayerNorm with rotated positions, GPT-2 for sinusoidal ones,
- * which become a table. Biases that a model has not are zeros there. */
+/* Models whose parts were chosen one by one, as what Portico trains (family_transformer.c), in the files of families
+ * that compute the same: sinusoidal positions become a table, biases that a model has not zeros. */
 #include "models/convert_internal.h"
 
 #include "base/error.h"
@@ -11,31 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-const pco_family *convert_trained_family(const pco_model_spec *spec, int folder)
+void convert_trained_spec(const pco_model_file *file, const pco_family *family, pco_model_spec *spec)
 {
-    const int rope = spec->position_embedding == PCO_POSITION_ROPE, gated = spec->activation_function == PCO_NN_SWIGLU;
-    if (!spec->decoder_only || !spec->normalize_before) return NULL;
-    if (spec->norm.type == PCO_NN_RMS_NORM) return rope && gated ? &pco_family_llama : NULL;
-    if (gated) return NULL;
-    if (!rope) return &pco_family_gpt2;
-    /* in GGUF each has one activation */
-    return folder || spec->activation_function != PCO_NN_GELU ? &pco_family_starcoder2 : &pco_family_gptneox;
-}
-
-void convert_trained_spec(pco_model_spec *spec, const pco_family *family)
-{
-    if (!family) return;
+    if (!file->family->any_parts) return;
     if (spec->position_embedding == PCO_POSITION_SINUSOIDAL) spec->position_embedding = PCO_POSITION_LEARNED;
     if (spec->position_embedding != PCO_POSITION_ROPE) spec->rope_theta = 0; /* not said */
     spec->position_offset = 0; /* angles are of distances, and a table begins where it is read first */
     if (spec->scale_embedding) spec->scale_embedding = spec->tie_word_embeddings = 0;
-    if (family == &pco_family_starcoder2 && spec->ffn_bias == PCO_BIAS_ALL)
+    if (family->one_bias && spec->ffn_bias == PCO_BIAS_ALL)
         spec->attention_bias = spec->output_bias = PCO_BIAS_ALL; /* one key for all */
 }
 
 static int trained_fuses(const pco_model_file *file, const convert_target *target)
 {
-    return file->family == &pco_family_transformer && target->names.names.fused && !file->spec.names.fused;
+    return file->family->any_parts && target->names.names.fused && !file->spec.names.fused;
 }
 
 int convert_trained_part(const pco_model_file *file, const convert_target *target, const char *name,
@@ -169,7 +157,7 @@ pco_status convert_trained_items(const pco_model_file *file, const convert_targe
     const pco_model_spec *spec = &file->spec;
     const pco_stack_names *stack = &target->names.stacks[PCO_DECODER];
     pco_status status = PCO_OK;
-    if (file->family != &pco_family_transformer) return PCO_OK;
+    if (!file->family->any_parts) return PCO_OK;
     trained_drop(all);
     for (int64_t i = 0; i < spec->layers[PCO_DECODER] && !status; i++)
         status = trained_layer(file, target, i, all, err);

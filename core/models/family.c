@@ -103,3 +103,10 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     if ((*family)->hub) return pco_hub_read((*family)->hub, root, label, spec, err);
     return (*family)->read_config(root, label, spec, err);
 }
+
+const pco_family *pco_family_of_folder(const pco_family *family, const pco_model_spec *spec)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (families[i]->in_gguf == family && families[i]->is && families[i]->is(spec)) return families[i];
+    return family;
+}

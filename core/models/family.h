@@ -17,6 +17,14 @@ typedef struct pco_family {
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
     const struct pco_family *in_gguf; /* whose GGUF files its models are, where it has none of its own; may be NULL */
+    /* With in_gguf: is such a model, of those files, one of this row's? May be NULL. */
+    int (*is)(const pco_model_spec *spec);
+    /* Where a model's spec says whose files it is written as, in GGUF or as a folder of Hugging Face: those of whom, or
+     * NULL for nobody. NULL: its own, and in_gguf's. */
+    const struct pco_family *(*written_as)(const pco_model_spec *spec, int folder);
+    int any_parts; /* its models choose their parts one by one: what another family always has and one of them has not
+                      is made when it is written as that one's (convert_trained.c) */
+    int one_bias;  /* one key of its files says of all biases of a layer whether they are there */
     const pco_hub *hub; /* folders are in the layout of Hugging Face; NULL: in one of its own, which is read by: */
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
     /* With read_config: the tokenizer of a side, NULL when there is none. The others say by themselves which they have.
@@ -39,5 +47,9 @@ pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, p
                               pco_error *err) PCO_NODISCARD;
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
                                 pco_error *err) PCO_NODISCARD;
+
+/* Whose folders a model is written as: the family's, or one's that says of GGUF files of the family that they are its
+ * own. */
+const pco_family *pco_family_of_folder(const pco_family *family, const pco_model_spec *spec);
 
 #endif

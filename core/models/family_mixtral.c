@@ -42,8 +42,11 @@ static const pco_hub mixtral_hub = {.stack = PCO_HUB_STACK,
                                     .write = mixtral_write,
                                     .read = mixtral_read};
 
+static int mixtral_is(const pco_model_spec *spec) { return spec->experts > 0; }
+
 const pco_family pco_family_mixtral = {.name = "mixtral",
                                        .model_type = "mixtral",
                                        .spec = &mixtral_spec,
                                        .in_gguf = &pco_family_llama,
+                                       .is = mixtral_is,
                                        .hub = &mixtral_hub};

@@ -52,4 +52,5 @@ const pco_family pco_family_starcoder2 = {.name = "starcoder2",
                                           .architecture = "starcoder2",
                                           .model_type = "starcoder2",
                                           .hub = &starcoder2_hub,
+                                          .one_bias = 1,
                                           .spec = &starcoder2_spec};

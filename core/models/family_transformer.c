@@ -235,8 +235,23 @@ static const pco_model_spec transformer_spec = {
     .lm_head = "lm_head.weight",
 };
 
+/* Decoders alone are written as those of others that compute the same: Llama where norms are RMS norms, StarCoder2 or
+ * GPT-NeoX for LayerNorm with rotated positions, GPT-2 for sinusoidal ones, which become a table. */
+static const pco_family *transformer_written_as(const pco_model_spec *spec, int folder)
+{
+    const int rope = spec->position_embedding == PCO_POSITION_ROPE, gated = spec->activation_function == PCO_NN_SWIGLU;
+    if (!spec->decoder_only || !spec->normalize_before) return NULL;
+    if (spec->norm.type == PCO_NN_RMS_NORM) return rope && gated ? &pco_family_llama : NULL;
+    if (gated) return NULL;
+    if (!rope) return &pco_family_gpt2;
+    /* in GGUF each has one activation */
+    return folder || spec->activation_function != PCO_NN_GELU ? &pco_family_starcoder2 : &pco_family_gptneox;
+}
+
 const pco_family pco_family_transformer = {.name = "transformer",
                                            .model_type = "transformer",
+                                           .written_as = transformer_written_as,
+                                           .any_parts = 1,
                                            .spec = &transformer_spec,
                                            .read_config = transformer_read,
                                            .read_tokenizer = transformer_tokenizer};

@@ -1,0 +1,47 @@
+"""Do families, element types and kernels stay what their rows say? Nothing outside a family's own file asks which family
+it is, types are not compared by their numbers, and a kernel's parameters, constants and buffers have no numbers by hand.
+docs/architecture.md has how many of these there once were."""
+
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TYPES = re.findall(r"^PCO_DTYPE\(\d+, (\w+),", (ROOT / "core/base/dtypes.def").read_text(encoding="utf-8"), re.MULTILINE)
+FAMILIES = re.findall(r"^const pco_family pco_family_(\w+) =", "".join(
+    path.read_text(encoding="utf-8") for path in sorted((ROOT / "core/models").glob("*.c"))), re.MULTILINE)
+
+
+def lines(*places):
+    """(where, code) of each line of these folders, without comments that begin in it."""
+    for place in places:
+        for path in sorted((ROOT / place).rglob("*")):
+            if path.suffix in (".c", ".h", ".def", ".kern", ".inc", ".cl", ".glsl"):
+                for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                    yield path.relative_to(ROOT), number, re.split(r"/\*|//| \* ", line)[0]
+
+
+class Rows(unittest.TestCase):
+    def none(self, pattern, *places, but=r"^$"):
+        found = [f"{path}:{number}:{code}" for path, number, code in lines(*places)
+                 if re.search(pattern, code) and not re.search(but, str(path))]
+        self.assertEqual(found, [])
+
+    def test_families(self):
+        self.assertGreater(len(FAMILIES), 20)
+        names = "|".join(FAMILIES)
+        own = r"models/(family(_\w+)?|ct2_model)\.[ch]$"
+        self.none(rf"[=!]= *&?pco_family_({names})\b|[?:(]\s*&pco_family_({names})\b|return &pco_family_", "core", but=own)
+        self.none(rf"strn?(case)?cmp\([^;]*\b(family|architecture|model_type)\b[^;]*\"({names})\"", "core", but=own)
+
+    def test_types_have_no_order(self):
+        self.assertGreater(len(TYPES), 10)
+        self.none(rf"(<|>)=? *PCO_({'|'.join(TYPES)})\b|\bPCO_({'|'.join(TYPES)}) *(<|>)", "core", "backends", "conformance")
+
+    def test_parameters_have_names(self):
+        self.none(r"\bP\(\d+\)|\bBUFFER_?\d+\b", "shaders")
+        self.none(r"\bgpu_(set_)?(param|spec|buffer)s?\((gpu|d|&d)[^;]*, *\d+,", "backends")
+
+
+if __name__ == "__main__":
+    unittest.main()
