@@ -61,9 +61,10 @@ void cpu_layout_apply(cpu_node *node, const pco_node *from, const pco_proposal *
 /* ---- converting ---- */
 
 typedef struct cpu_panels {
-    const float *from;
+    void (*load)(void *y, const void *x, int64_t n); /* widens the file's elements */
+    const unsigned char *from;
     float *to;
-    int64_t k, n, wide;
+    int64_t k, n, wide, size; /* size of an element of the file, in bytes */
 } cpu_panels;
 
 static void cpu_panels_slice(void *argument, int64_t begin, int64_t end, uint32_t worker)
@@ -73,9 +74,9 @@ static void cpu_panels_slice(void *argument, int64_t begin, int64_t end, uint32_
     for (int64_t panel = begin; panel < end; panel++) {
         const int64_t columns = cpu_min(task->wide, task->n - panel * task->wide);
         float *to = task->to + panel * task->wide * task->k;
-        const float *from = task->from + panel * task->wide;
-        for (int64_t k = 0; k < task->k; k++, to += task->wide, from += task->n) {
-            memcpy(to, from, (size_t)columns * sizeof *to);
+        const unsigned char *from = task->from + panel * task->wide * task->size;
+        for (int64_t k = 0; k < task->k; k++, to += task->wide, from += task->n * task->size) {
+            task->load(to, from, columns);
             memset(to + columns, 0, (size_t)(task->wide - columns) * sizeof *to);
         }
     }
@@ -84,13 +85,15 @@ static void cpu_panels_slice(void *argument, int64_t begin, int64_t end, uint32_
 pco_status cpu_layout_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from, void *to,
                               uint64_t bytes, pco_error *err)
 {
-    if (layout != CPU_LAYOUT_PANELS || tensor->dtype != PCO_F32 || tensor->rank < 2)
+    if (layout != CPU_LAYOUT_PANELS || !cpu_panels_take(tensor->dtype) || tensor->rank < 2)
         return cpu_fail(err, PCO_ERROR_INVALID, "%.200s: there is no layout %u for it", tensor->name, layout);
-    cpu_panels task = {.from = from,
+    cpu_panels task = {.load = device->kernels->load[tensor->dtype],
+                       .from = from,
                        .to = to,
                        .k = tensor->shape[tensor->rank - 2],
                        .n = tensor->shape[tensor->rank - 1],
-                       .wide = device->kernels->tile_columns};
+                       .wide = device->kernels->tile_columns,
+                       .size = cpu_size(tensor->dtype)};
     if (bytes != cpu_panels_bytes(device->kernels, task.k, task.n))
         return cpu_fail(err, PCO_ERROR_INVALID, "%.200s: panels of %llu bytes, where they need %llu", tensor->name,
                         (unsigned long long)bytes,

@@ -1,6 +1,8 @@
 /* matmul: its plan, its variants, of which the plain one is here, and cpu:reference. */
 #include "matmul.h"
 
+#include "layout.h"
+
 static void cpu_naive_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
@@ -76,16 +78,16 @@ static CPU_PARSE(matmul)
 
 /* ---- variants ---- */
 
-/* One matrix [K,N] of f32 is wanted in panels, as tiles read it, by all products, of whatever number of rows: it is
- * then there once, in the place of the matrix itself, and no run packs it. Not a small one, which is read as it is. But
- * for a few columns, whose panels would be half as large again. [N,K] stays, since products of few rows read it as it
- * is, and both would be twice the memory. */
+/* One matrix [K,N] of f32 or a half type is wanted in panels, as tiles read it, by all products, of whatever number of
+ * rows: it is then there once, in the place of the matrix itself, and no run packs or widens it (a half type takes
+ * twice the memory for that). Not a small one, which is read as it is. But for a few columns, whose panels would be
+ * half as large again. [N,K] stays, since products of few rows read it as it is, and both would be twice the memory. */
 static cpu_layout cpu_matmul_layout(const cpu_node *node, uint32_t i)
 {
     const cpu_matmul *plan = &node->plan.matmul;
     const cpu_tensor *b = &node->in[1];
     const int64_t wide = node->kernels->tile_columns, panels = (plan->n + wide - 1) / wide;
-    const bool whole = b->dtype == PCO_F32 && !plan->b_by_rows && b->count == plan->k * plan->n && b->count > 0;
+    const bool whole = cpu_panels_take(b->dtype) && !plan->b_by_rows && b->count == plan->k * plan->n && b->count > 0;
     return i == 1 && whole && !cpu_matmul_is_small(node) && 2 * panels * wide <= 3 * plan->n ? CPU_LAYOUT_PANELS
                                                                                              : CPU_LAYOUT_FILE;
 }
