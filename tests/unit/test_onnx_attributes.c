@@ -112,6 +112,34 @@ static void test_used(void **state)
     }
 }
 
+static void expect_refused(const made_node *made, const char *what)
+{
+    const pco_onnx_case one = run_node(made);
+    if (one.state != PCO_ONNX_SKIPPED || !strstr(one.detail, what))
+        fail_msg("%s: state %d, '%s'; expected a refusal that says '%s'", made->op, one.state, one.detail, what);
+}
+
+/* What one says yes or no with is 0 or 1, and a limit below 0 leaves the first of two cases. */
+static void test_odd_values(void **state)
+{
+    (void)state;
+    static const char *const OPS[] = {"ReduceSum", "Mod", "CumSum"};
+    static char *const NAMES[] = {"keepdims", "fmod", "reverse"};
+    for (int i = 0; i < 3; i++)
+        for (int64_t value = -1; value <= 2; value += 3) {
+            char line[100];
+            Onnx__AttributeProto flag = ONNX__ATTRIBUTE_PROTO__INIT;
+            flag.name = NAMES[i], flag.has_type = 1, flag.type = 2, flag.has_i = 1, flag.i = value;
+            snprintf(line, sizeof line, "attribute '%s' of %s is %d, and must be 0 or 1", NAMES[i], OPS[i], (int)value);
+            expect_refused(&(made_node){OPS[i], {&flag}, {X, i == 1 ? Z : NULL}, X}, line);
+        }
+    float y[COUNT];
+    Onnx__AttributeProto limit = made_float("lambd", -0.75f), bias = made_float("bias", 1);
+    for (int k = 0; k < COUNT; k++) y[k] = X[k] < 0.75f ? X[k] + 1 : X[k] - 1;
+    const pco_onnx_case one = run_node(&(made_node){"Shrink", {&limit, &bias}, {X}, y});
+    if (one.state != PCO_ONNX_PASS) fail_msg("Shrink: %s", one.detail);
+}
+
 /* Six weights over six positions: of eleven positions of the result, strides and zeros leave six. */
 static void test_conv(void **state)
 {
@@ -151,13 +179,6 @@ static void test_conv(void **state)
         const pco_onnx_case one = run_node(&(made_node){"Conv", {&list, &strides, &dilations}, {X, Z}, y, 3});
         if (one.state != PCO_ONNX_PASS) fail_msg("Conv, row %u: %s", (unsigned)i, one.detail);
     }
-}
-
-static void expect_refused(const made_node *made, const char *what)
-{
-    const pco_onnx_case one = run_node(made);
-    if (one.state != PCO_ONNX_SKIPPED || !strstr(one.detail, what))
-        fail_msg("%s: state %d, '%s'; expected a refusal that says '%s'", made->op, one.state, one.detail, what);
 }
 
 static void test_refused(void **state)
@@ -352,9 +373,10 @@ int main(void)
     pco_status status = pco_config_read(&config, &err);
     if (!status) status = pco_registry_create(&config, &registry, &err);
     if (!status) status = pco_registry_open(registry, "cpu:reference", &session, &err);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used),    cmocka_unit_test(test_conv),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_missing), cmocka_unit_test(test_inputs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used),       cmocka_unit_test(test_conv),
+                                       cmocka_unit_test(test_odd_values), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_shapes),     cmocka_unit_test(test_missing),
+                                       cmocka_unit_test(test_inputs)};
     int failed = 1;
     if (status)
         fprintf(stderr, "test_onnx_attributes: %s\n", err.message);

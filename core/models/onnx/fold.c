@@ -215,7 +215,7 @@ static bool fold_binary(fold *f, enum fold_function function)
     uint32_t rank;
     if (!a || !b || f->map->node->n_inputs != 2 || !onnx_broadcast(a->shape, a->rank, b->shape, b->rank, shape, &rank))
         return false;
-    if (function == FOLD_MOD && onnx_int(f->map, "fmod", 0)) return false;
+    if (function == FOLD_MOD && onnx_flag(f->map, "fmod", 0)) return false;
     if (function == FOLD_POW && fold_is_whole(a->type) && !fold_is_whole(b->type)) return false;
     bool good = fold_make(y, function >= FOLD_COMPARE ? PCO_ONNX_BOOL : a->type, rank, shape) &&
                 fold_make(&other, b->type, rank, shape);
@@ -267,7 +267,7 @@ static bool fold_cast(fold *f, int32_t to)
     const pco_onnx_tensor *x = fold_in(f, 0);
     pco_onnx_tensor *y = f->results;
     onnx_without(f->map, "round_mode");
-    if (!onnx_int(f->map, "saturate", 1) || to == PCO_ONNX_FLOAT8E8M0) return false;
+    if (!onnx_flag(f->map, "saturate", 1) || to == PCO_ONNX_FLOAT8E8M0) return false;
     if (!x || pco_onnx_map_type(to) == PCO_NONE) return false;
     if (x->type == to) return fold_copy(x, x->rank, x->shape, y);
     if ((to != PCO_ONNX_BOOL && !fold_all_fit(f, x)) || !fold_copy(x, x->rank, x->shape, y)) return false;
@@ -474,7 +474,7 @@ static bool fold_reduce(fold *f)
 {
     const pco_onnx_tensor *x = fold_in(f, 0);
     if (!x || x->rank != 1 || onnx_axes(f->map, 1, 1) != 1) return false;
-    const int64_t one = 1, kept = onnx_int(f->map, "keepdims", 1);
+    const int64_t one = 1, kept = onnx_flag(f->map, "keepdims", 1);
     const bool product = onnx_is(f->map, "ReduceProd"), most = onnx_is(f->map, "ReduceMax");
     if (!fold_make(f->results, x->type, kept ? 1 : 0, &one) || (!x->count && !product)) return false;
     double all = product ? 1 : x->value[0];

@@ -210,6 +210,12 @@ static void import_if(import_state *state, import_scope *scope, const pco_onnx_n
         import_refuse(state, scope, node, "control flow: the condition of If is known to a run only");
         return;
     }
+    for (uint32_t i = 0; i < node->n_attributes; i++) {
+        const char *name = node->attributes[i].name;
+        if (strcmp(name, "then_branch") == 0 || strcmp(name, "else_branch") == 0) continue;
+        import_refuse(state, scope, node, "attribute '%.100s' of If is not mapped", name);
+        return;
+    }
     const pco_onnx_attribute *branch =
         import_attribute(node, condition->tensor.value[0] != 0 ? "then_branch" : "else_branch");
     if (!branch || !branch->graph || branch->graph->n_outputs != node->n_outputs || scope->depth >= IMPORT_DEEPEST) {

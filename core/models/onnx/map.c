@@ -17,13 +17,35 @@ static const onnx_rule *onnx_find(const char *domain, const char *op)
     return NULL;
 }
 
-/* Those that exist on the host only: constants, and what works shapes out. */
+/* Those that exist on the host only: constants, and what works shapes out; with their attributes. */
+static const struct {
+    const char *op, *attributes[8];
+} HOST_ONLY[] = {
+    {"Constant",
+     {"value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings",
+      "sparse_value"}},
+    {"Shape", {"start", "end"}},
+    {"Size", {NULL}},
+};
+
 static bool onnx_host_only(const char *op)
 {
-    static const char *const OPS[] = {"Constant", "Shape", "Size"};
-    for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
-        if (strcmp(OPS[i], op) == 0) return true;
+    for (size_t i = 0; i < sizeof HOST_ONLY / sizeof *HOST_ONLY; i++)
+        if (strcmp(HOST_ONLY[i].op, op) == 0) return true;
     return false;
+}
+
+static void onnx_host_only_refuse(pco_onnx_map *map)
+{
+    const char *op = map->node->op;
+    for (size_t i = 0; i < sizeof HOST_ONLY / sizeof *HOST_ONLY; i++)
+        for (int k = 0; k < 8 && strcmp(HOST_ONLY[i].op, op) == 0 && HOST_ONLY[i].attributes[k]; k++)
+            onnx_without(map, HOST_ONLY[i].attributes[k]);
+    const char *left = onnx_left(map);
+    if (left)
+        onnx_skip(map, "attribute '%.100s' of %.100s is not mapped", left, op);
+    else
+        onnx_skip(map, "%.100s of what only a run knows, or too large", op);
 }
 
 bool pco_onnx_map_knows(const char *domain, const char *op)
@@ -79,7 +101,7 @@ void pco_onnx_map_node(pco_onnx_map *map)
     if (map->graph->status) return;
     const char *left = onnx_left(map);
     if (!rule && !*node->domain && onnx_host_only(node->op))
-        onnx_skip(map, "%.100s of what only a run knows, or too large", node->op);
+        onnx_host_only_refuse(map);
     else if (!rule)
         onnx_skip(map, "no mapping for %.100s%s%.100s", node->domain, *node->domain ? "." : "", node->op);
     else if (map->out[0] == PCO_NONE)

@@ -29,6 +29,14 @@ int64_t onnx_int(pco_onnx_map *map, const char *name, int64_t initial)
     return said->i;
 }
 
+int64_t onnx_flag(pco_onnx_map *map, const char *name, int64_t initial)
+{
+    const int64_t said = onnx_int(map, name, initial);
+    if (said != 0 && said != 1)
+        onnx_skip(map, "attribute '%s' of %.100s is %lld, and must be 0 or 1", name, map->node->op, (long long)said);
+    return said;
+}
+
 double onnx_float(pco_onnx_map *map, const char *name, double initial)
 {
     const pco_onnx_attribute *said = onnx_attribute(map, name);

@@ -9,7 +9,7 @@ uint32_t onnx_axes(pco_onnx_map *map, uint32_t i, uint32_t rank)
     uint32_t mask = 0;
     if (n < 0) n = onnx_ints(map, "axes", axes, PCO_MAX_RANK);
     for (int64_t k = 0; k < n; k++) mask |= 1u << onnx_axis(map, axes[k], rank);
-    const int64_t noop = onnx_int(map, "noop_with_empty_axes", 0);
+    const int64_t noop = onnx_flag(map, "noop_with_empty_axes", 0);
     if (n <= 0 && !noop) mask = (1u << rank) - 1;
     return mask;
 }
@@ -59,7 +59,7 @@ bool onnx_bounds_slice(pco_onnx_map *map, const pco_onnx_tensor *x, onnx_slices 
 bool onnx_bounds_reshape(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank)
 {
     const int64_t n = onnx_host(map, 1, shape, PCO_MAX_RANK);
-    const bool allow_zero = onnx_int(map, "allowzero", 0) != 0;
+    const bool allow_zero = onnx_flag(map, "allowzero", 0) != 0;
     int64_t known = 1, open = -1;
     if (n < 0) onnx_skip(map, "Reshape without a shape");
     for (int64_t i = 0; i < n; i++) {

@@ -80,7 +80,7 @@ uint32_t onnx_small_rounded(pco_onnx_map *map, uint32_t x, int32_t type, bool sa
 static uint32_t onnx_casts_map_to(pco_onnx_map *map, int32_t to)
 {
     const uint32_t type = pco_onnx_map_type(to);
-    const bool saturate = onnx_int(map, "saturate", 1) != 0;
+    const bool saturate = onnx_flag(map, "saturate", 1) != 0;
     pco_onnx_small small;
     onnx_without(map, "round_mode"); /* of float8e8m0, to which nothing is cast here */
     if (type == PCO_NONE || to == PCO_ONNX_FLOAT8E8M0) return onnx_skip(map, "type %s", pco_onnx_type_name(to));

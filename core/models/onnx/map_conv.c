@@ -30,7 +30,7 @@ static bool onnx_conv_read(pco_onnx_map *map, const pco_tensor *x, onnx_conv *co
 {
     char mode[16];
     int64_t pads[2 * CONV_MOST] = {0};
-    const int64_t up = onnx_int(map, "ceil_mode", 0);
+    const int64_t up = onnx_flag(map, "ceil_mode", 0);
     onnx_text(map, "auto_pad", "NOTSET", mode, sizeof mode);
     const bool same = strncmp(mode, "SAME_", 5) == 0;
     if (strcmp(mode, "NOTSET") != 0 && strcmp(mode, "VALID") != 0 && strcmp(mode, "SAME_UPPER") != 0 &&
@@ -213,7 +213,7 @@ static uint32_t onnx_conv_pool(pco_onnx_map *map)
     if (map->node->n_outputs > 1 && map->node->outputs[1][0]) return onnx_skip(map, "indices of MaxPool");
     if (onnx_ints(map, "kernel_shape", conv.taps, conv.n) != conv.n)
         return onnx_skip(map, "%s without its window", map->node->op);
-    const bool padded = !most && onnx_int(map, "count_include_pad", 0) != 0;
+    const bool padded = !most && onnx_flag(map, "count_include_pad", 0) != 0;
     if (!onnx_conv_read(map, &desc, &conv)) return PCO_NONE;
     pco_dtype type = (pco_dtype)desc.dtype;
     if (most) { /* what lies outside is below everything */

@@ -106,7 +106,7 @@ static uint32_t onnx_map_dropout(pco_onnx_map *map)
     const pco_tensor shape = *onnx_desc(map, x);
     onnx_without(map, "seed");
     onnx_without(map, "ratio");
-    if (map->opset < 7 && !onnx_int(map, "is_test", 0)) return onnx_skip(map, "Dropout of training");
+    if (map->opset < 7 && !onnx_flag(map, "is_test", 0)) return onnx_skip(map, "Dropout of training");
     if (onnx_has(map, 2) && onnx_host_scalar(map, 2, 0) != 0) return onnx_skip(map, "Dropout of training");
     if (map->node->n_outputs > 1) map->out[1] = pco_fill(map->graph, PCO_BOOL, 1, shape.rank, shape.shape);
     map->type[1] = PCO_ONNX_BOOL;

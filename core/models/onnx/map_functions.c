@@ -114,10 +114,10 @@ static uint32_t onnx_functions_shrink(pco_onnx_map *map)
     pco_graph *graph = map->graph;
     const double bias = onnx_float(map, "bias", 0.0), limit = onnx_float(map, "lambd", 0.5);
     const uint32_t x = onnx_in(map, 0), zero = pco_scalar(graph, (pco_dtype)onnx_desc(map, x)->dtype, 0.0);
-    const uint32_t low = pco_where(graph, pco_binary_scalar(graph, PCO_OP_LT, x, -limit),
-                                   pco_binary_scalar(graph, PCO_OP_ADD, x, bias), zero);
-    return pco_where(graph, pco_binary_scalar(graph, PCO_OP_GT, x, limit),
-                     pco_binary_scalar(graph, PCO_OP_SUB, x, bias), low);
+    const uint32_t high = pco_where(graph, pco_binary_scalar(graph, PCO_OP_GT, x, limit),
+                                    pco_binary_scalar(graph, PCO_OP_SUB, x, bias), zero);
+    return pco_where(graph, pco_binary_scalar(graph, PCO_OP_LT, x, -limit), /* first, where limit is below 0 */
+                     pco_binary_scalar(graph, PCO_OP_ADD, x, bias), high);
 }
 
 static uint32_t onnx_functions_softsign(pco_onnx_map *map)
@@ -165,7 +165,7 @@ static uint32_t onnx_functions_is_nan(pco_onnx_map *map)
 static uint32_t onnx_functions_is_inf(pco_onnx_map *map)
 {
     pco_graph *graph = map->graph;
-    const bool low = onnx_int(map, "detect_negative", 1) != 0, high = onnx_int(map, "detect_positive", 1) != 0;
+    const bool low = onnx_flag(map, "detect_negative", 1) != 0, high = onnx_flag(map, "detect_positive", 1) != 0;
     const uint32_t x = onnx_in(map, 0);
     const uint32_t above = pco_binary_scalar(graph, PCO_OP_EQ, x, INFINITY);
     const uint32_t below = pco_binary_scalar(graph, PCO_OP_EQ, x, -INFINITY);
@@ -197,7 +197,7 @@ static uint32_t onnx_functions_whole_part(pco_onnx_map *map, uint32_t x)
 static uint32_t onnx_functions_mod(pco_onnx_map *map)
 {
     pco_graph *graph = map->graph;
-    const bool as_c = onnx_int(map, "fmod", 0) != 0;
+    const bool as_c = onnx_flag(map, "fmod", 0) != 0;
     const uint32_t a = onnx_in(map, 0), b = onnx_in(map, 1);
     const bool whole = onnx_desc(map, a)->dtype == PCO_I32;
     uint32_t quotient = pco_binary(graph, PCO_OP_DIV, a, b);

@@ -95,6 +95,8 @@ uint32_t onnx_product(pco_onnx_map *map, uint32_t a, uint32_t b);
  * fit; the default comes where there is none ---- */
 
 int64_t onnx_int(pco_onnx_map *map, const char *name, int64_t initial);
+/* The same of one that says yes or no: other values than 0 and 1 are skipped. */
+int64_t onnx_flag(pco_onnx_map *map, const char *name, int64_t initial);
 double onnx_float(pco_onnx_map *map, const char *name, double initial);
 /* The attribute's text into `text`, or `initial`. */
 void onnx_text(pco_onnx_map *map, const char *name, const char *initial, char *text, size_t capacity);

@@ -40,7 +40,7 @@ static uint32_t onnx_layers_rotary(pco_onnx_map *map)
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), table[2];
     pco_tensor given = *onnx_desc(map, x);
-    bool interleaved = onnx_int(map, "interleaved", 0) != 0;
+    bool interleaved = onnx_flag(map, "interleaved", 0) != 0;
     int64_t heads = onnx_int(map, "num_heads", 0), partial = onnx_int(map, "rotary_embedding_dim", 0);
     if (given.rank == 3) {
         int64_t split[4] = {given.shape[0], given.shape[1], heads, heads ? given.shape[2] / heads : 0};
@@ -189,6 +189,7 @@ static uint32_t onnx_layers_attention_outputs(pco_onnx_map *map, const onnx_laye
 {
     pco_graph *graph = map->graph;
     int64_t mode = onnx_int(map, "qk_matmul_output_mode", 0);
+    if (mode < 0 || mode > 3) return onnx_skip(map, "Attention with scores of an unknown kind");
     bool wants_scores = map->node->n_outputs > 3 && map->node->outputs[3][0];
     pco_scaled_dot_product_attention_attrs attrs = {.scale = a->scale,
                                                     .causal = a->causal,
@@ -222,14 +223,16 @@ static uint32_t onnx_layers_attend(pco_onnx_map *map)
     if (onnx_has(map, 4)) a.past = map->operands[4]->shape[2];
     a.scale = onnx_float(map, "scale", 1.0 / sqrt((double)a.q.shape[3]));
     a.softcap = onnx_float(map, "softcap", 0.0);
-    a.causal = onnx_int(map, "is_causal", 0) != 0;
+    a.causal = onnx_flag(map, "is_causal", 0) != 0;
     a.mask = onnx_layers_mask(map, a.k.shape[2]);
     if (map->skip[0]) return PCO_NONE;
     onnx_layers_positions(map, &a);
     onnx_layers_window(map, &a);
-    if (onnx_int(map, "softmax_precision", PCO_ONNX_FLOAT) == PCO_ONNX_DOUBLE)
+    const int64_t precision = onnx_int(map, "softmax_precision", PCO_ONNX_FLOAT);
+    if (precision == PCO_ONNX_DOUBLE) return onnx_skip(map, "Attention with a softmax in double");
+    if (precision != PCO_ONNX_FLOAT && precision != PCO_ONNX_FLOAT16 && precision != PCO_ONNX_BFLOAT16)
         return onnx_skip(map,
-                         "Attention with a softmax in double"); /* all others are no wider than f32, as which it runs */
+                         "Attention with a softmax in no float"); /* those are no wider than f32, as which it runs */
     return onnx_layers_attention_outputs(map, &a, flat);
 }
 

@@ -81,7 +81,7 @@ static uint32_t onnx_norms_batch(pco_onnx_map *map)
     const double eps = onnx_float(map, "epsilon", 1e-5);
     uint32_t part[4];
     onnx_without(map, "momentum"); /* of training */
-    if (onnx_int(map, "training_mode", 0) || map->opset < 7) return onnx_skip(map, "BatchNormalization of training");
+    if (onnx_flag(map, "training_mode", 0) || map->opset < 7) return onnx_skip(map, "BatchNormalization of training");
     if (desc.rank < 2) return onnx_skip(map, "BatchNormalization without channels");
     if (onnx_norms_known(map, eps, desc.shape[1], &part[0], &part[1])) {
         part[0] = onnx_norms_channels(map, part[0], desc.rank, desc.shape[1]);

@@ -50,7 +50,7 @@ static uint32_t onnx_quantised_centred(pco_onnx_map *map, uint32_t x_index, uint
 static uint32_t onnx_quantised_from_float(pco_onnx_map *map)
 {
     int32_t type = (int32_t)onnx_int(map, "output_dtype", 0);
-    const bool saturate = onnx_int(map, "saturate", 1) != 0;
+    const bool saturate = onnx_flag(map, "saturate", 1) != 0;
     const int64_t precision = onnx_int(map, "precision", 0);
     pco_onnx_small small;
     if (onnx_has(map, 2)) type = onnx_type(map, 2);

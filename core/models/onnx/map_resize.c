@@ -59,10 +59,10 @@ static bool resize_words(pco_onnx_map *map, resize *r)
     onnx_text(map, "keep_aspect_ratio_policy", "stretch", r->policy, sizeof r->policy);
     r->cubic = onnx_float(map, "cubic_coeff_a", -0.75);
     r->taps = strcmp(r->mode, "cubic") == 0 ? 4 : strcmp(r->mode, "linear") == 0 ? 2 : 1;
-    r->exclude = onnx_int(map, "exclude_outside", 0) != 0 && r->taps == 4;
+    r->exclude = onnx_flag(map, "exclude_outside", 0) != 0 && r->taps == 4;
     onnx_without(map, "extrapolation_value"); /* of tf_crop_and_resize */
     if (map->opset < 11) onnx_skip(map, "Resize of operator sets below 11");
-    if (onnx_int(map, "antialias", 0)) onnx_skip(map, "Resize with antialias");
+    if (onnx_flag(map, "antialias", 0)) onnx_skip(map, "Resize with antialias");
     if (r->taps == 1 && strcmp(r->mode, "nearest") != 0) onnx_skip(map, "Resize in mode '%.12s'", r->mode);
     if (!resize_is_one_of(r->coordinates, COORDINATES))
         onnx_skip(map, "Resize with coordinates '%.24s'", r->coordinates);

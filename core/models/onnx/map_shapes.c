@@ -112,7 +112,7 @@ static uint32_t onnx_shapes_trilu(pco_onnx_map *map)
     const int64_t rows = desc->shape[desc->rank - 2], columns = desc->shape[desc->rank - 1];
     int64_t k = 0;
     if (rows > 1 << 15 || columns > 1 << 15) return onnx_skip(map, "Trilu of a matrix that is too large");
-    bool upper = onnx_int(map, "upper", 1) != 0;
+    bool upper = onnx_flag(map, "upper", 1) != 0;
     onnx_host(map, 1, &k, 1);
     uint8_t *mask = calloc((size_t)(rows * columns) + 1, 1);
     if (!mask) return PCO_NONE;
@@ -129,7 +129,7 @@ static uint32_t onnx_shapes_trilu(pco_onnx_map *map)
 static uint32_t onnx_shapes_cumsum(pco_onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0);
-    pco_cumsum_attrs attrs = {.exclusive = onnx_int(map, "exclusive", 0), .reverse = onnx_int(map, "reverse", 0)};
+    pco_cumsum_attrs attrs = {.exclusive = onnx_flag(map, "exclusive", 0), .reverse = onnx_flag(map, "reverse", 0)};
     onnx_host(map, 1, &attrs.axis, 1);
     return pco_graph_add(map->graph, PCO_OP_CUMSUM, &attrs, &x, 1, NULL);
 }
@@ -138,8 +138,8 @@ static uint32_t onnx_shapes_cumsum(pco_onnx_map *map)
 static uint32_t onnx_shapes_top_k(pco_onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0), out[PCO_MAX_OUTPUTS];
-    pco_top_k_attrs attrs = {.axis = onnx_int(map, "axis", -1), .largest = onnx_int(map, "largest", 1)};
-    onnx_int(map, "sorted", 1);
+    pco_top_k_attrs attrs = {.axis = onnx_int(map, "axis", -1), .largest = onnx_flag(map, "largest", 1)};
+    onnx_flag(map, "sorted", 1);
     onnx_host(map, 1, &attrs.k, 1);
     if (pco_graph_add(map->graph, PCO_OP_TOP_K, &attrs, &x, 1, out) == PCO_NONE) return PCO_NONE;
     map->out[1] = out[1], map->type[1] = PCO_ONNX_INT64;

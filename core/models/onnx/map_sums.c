@@ -28,7 +28,7 @@ static uint32_t onnx_map_matmul(pco_onnx_map *map) { return onnx_product(map, on
 static uint32_t onnx_map_gemm(pco_onnx_map *map)
 {
     double alpha = onnx_float(map, "alpha", 1.0), beta = onnx_float(map, "beta", 1.0);
-    int64_t left = onnx_int(map, "transA", 0), right = onnx_int(map, "transB", 0);
+    int64_t left = onnx_flag(map, "transA", 0), right = onnx_flag(map, "transB", 0);
     uint32_t y = pco_matmul(map->graph, onnx_in(map, 0), onnx_in(map, 1), left != 0, right != 0);
     if (alpha != 1.0) y = pco_binary_scalar(map->graph, PCO_OP_MUL, y, alpha);
     if (!onnx_has(map, 2)) return y;
@@ -104,7 +104,7 @@ static uint32_t onnx_map_log_sum_exp(pco_onnx_map *map, uint32_t x, uint32_t mas
 static uint32_t onnx_map_reduce(pco_onnx_map *map)
 {
     pco_graph *graph = map->graph;
-    const int64_t keepdims = onnx_int(map, "keepdims", 1);
+    const int64_t keepdims = onnx_flag(map, "keepdims", 1);
     uint32_t x = onnx_in(map, 0);
     const uint32_t mask = onnx_axes(map, 1, onnx_desc(map, x)->rank), dtype = onnx_desc(map, x)->dtype;
     const bool whole = dtype == PCO_I32;
@@ -133,14 +133,14 @@ static uint32_t onnx_map_reduce(pco_onnx_map *map)
 /* The last among equals is the first of them from the end. */
 static uint32_t onnx_map_argmax(pco_onnx_map *map)
 {
-    const bool last = onnx_int(map, "select_last_index", 0) != 0;
+    const bool last = onnx_flag(map, "select_last_index", 0) != 0;
     uint32_t x = onnx_in(map, 0);
     const int64_t axis = onnx_axis(map, onnx_int(map, "axis", 0), onnx_desc(map, x)->rank);
     const int64_t n = onnx_desc(map, x)->shape[axis];
     if (map->skip[0]) return PCO_NONE;
     if (onnx_is(map, "ArgMin")) x = onnx_map_turned(map, x);
     if (last) x = pco_gather(map->graph, x, pco_iota(map->graph, PCO_I32, 0, (double)(n - 1), -1, 1, &n), axis);
-    uint32_t y = pco_argmax(map->graph, x, axis, (int)onnx_int(map, "keepdims", 1));
+    uint32_t y = pco_argmax(map->graph, x, axis, (int)onnx_flag(map, "keepdims", 1));
     if (last) y = pco_binary(map->graph, PCO_OP_SUB, pco_scalar(map->graph, PCO_I32, (double)(n - 1)), y);
     map->type[0] = PCO_ONNX_INT64;
     return y;
