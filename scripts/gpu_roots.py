@@ -44,22 +44,23 @@ def apt_get(folder, suite):
     return ["apt-get", "-q", "-y", *(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))]
 
 
-def make(folder, suite):
-    """The folder of that suite's drivers, made where it is not there yet; no root is needed for it."""
-    root = folder / suite
+def make(folder, suite, packages=PACKAGES, name=None):
+    """The folder of that suite's drivers or other packages, made where it is not there yet; no root is needed for it."""
+    name = name or suite
+    root = folder / name
     if root.exists():
         return root
     if not os.path.exists(KEYRING):
         raise Failure(f"{KEYRING} is not there: newer drivers are taken from Debian's archive")
-    work, made = folder / f"{suite}-packages", folder / f"{suite}.part"
+    work, made = folder / f"{name}-packages", folder / f"{name}.part"
     apt = apt_get(work, suite)
     run([*apt, "update"])
-    run([*apt, "--no-install-recommends", "--download-only", "install", *PACKAGES])
+    run([*apt, "--no-install-recommends", "--download-only", "install", *packages])
     shutil.rmtree(made, ignore_errors=True)
-    for name in ("proc", "dev", "host", "tmp", "usr/bin", "usr/lib", "usr/lib64"):
-        (made / name).mkdir(parents=True, exist_ok=True)
-    for name in ("bin", "lib", "lib64"):
-        (made / name).symlink_to(f"usr/{name}")
+    for part in ("proc", "dev", "host", "tmp", "usr/bin", "usr/lib", "usr/lib64"):
+        (made / part).mkdir(parents=True, exist_ok=True)
+    for part in ("bin", "lib", "lib64"):
+        (made / part).symlink_to(f"usr/{part}")
     for package in sorted((work / "cache/archives").glob("*.deb")):
         run(["dpkg", "-x", package, made])
     shutil.rmtree(work)

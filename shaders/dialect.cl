@@ -68,6 +68,7 @@
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define UNROLL _Pragma("unroll")
 #define ROLLED // a loop that gains nothing by being unrolled; the compilers of OpenCL decide for themselves
+#define NOT_UNROLLED _Pragma("nounroll") // one whose reads of shared memory would then stay in registers, too many
 #define FUNCTION static inline __attribute__((unused))
 
 #define MAKE4(a, b, c, d) (float4)(a, b, c, d)

@@ -55,6 +55,7 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define BARRIER() barrier()
 #define UNROLL [[unroll]]
 #define ROLLED [[dont_unroll]]
+#define NOT_UNROLLED ROLLED
 #define FUNCTION
 
 #define float2 vec2

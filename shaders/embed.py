@@ -156,6 +156,12 @@ def opencl_text(kernel, sources):
     return '\n'.join(line for line in lines if line) + '\n'
 
 
+def opencl_names(folder):
+    """The kernels' names by the SHA-256 of their texts in OpenCL C: who is handed a text knows whose it is."""
+    sources = Sources(folder)
+    return {hashlib.sha256(opencl_text(kernel, sources).encode()).hexdigest(): kernel.name for kernel in read_table(folder)}
+
+
 def prelude(sources, as_text):
     """What kernels that are made at run time begin with. Their parameters are macros."""
     seen = set()

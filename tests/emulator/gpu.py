@@ -231,15 +231,14 @@ class Device:
 
     def compile(self, message):
         options, _, source = message.partition(b"\0")
-        command = self.command(options.decode().split())
+        gpu = self.arguments.gpu
+        command = clang_command(self.arguments.clang, gpu, GPUS[gpu][1], self.arguments.device_libs, options.decode().split())
         key = hashlib.sha256(repr(command).encode() + source).hexdigest()[:32]
         kept = self.arguments.cache / f"{key}.co"
         if not kept.exists():
             with tempfile.TemporaryDirectory(dir=self.arguments.cache) as folder:
                 text, out = pathlib.Path(folder, "kernel.cl"), pathlib.Path(folder, "kernel.co")
-                # The libraries ask this of the one who links them; not all versions have a file for each GPU.
-                isa = isa_of(self.arguments.gpu)
-                text.write_bytes(b"__constant const int __oclc_ISA_version = %d;\n" % isa + source)
+                text.write_bytes(beginning_of(gpu) + source)
                 done = subprocess.run([*command, text, "-o", out], capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise Refused(done.stderr.strip() or f"clang ended with {done.returncode}")
@@ -247,15 +246,6 @@ class Device:
         data = kept.read_bytes()
         self.names[hashlib.sha256(data).digest()] = self.rows.get(hashlib.sha256(source).hexdigest(), "a kernel")
         return data
-
-    def command(self, options):
-        wide = "on" if GPUS[self.arguments.gpu][1] == 64 else "off"
-        command = [self.arguments.clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={self.arguments.gpu}", "-nogpulib",
-                   "-mcode-object-version=4", "-x", "cl", "-O3", *options]
-        for library in LIBRARIES:
-            file = self.arguments.device_libs / f"{library.format(wide=wide)}.bc"
-            command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(file)]
-        return command
 
     # -- load
 
@@ -371,10 +361,24 @@ def halves(address):
     return [address & 0xFFFFFFFF, address >> 32]
 
 
-def isa_of(gpu):
-    """gfx90a is 9010: major, and a digit each in hexadecimal."""
+def clang_command(clang, gpu, wave, libraries, options):
+    """OpenCL C to the GPU's machine code, with waves of so many invocations and ROCm's libraries in that folder; the file
+    and what is made of it follow."""
+    wide = "on" if wave == 64 else "off"
+    command = [clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={gpu}", "-nogpulib",
+               "-mcode-object-version=4", "-x", "cl", "-O3", *options]
+    for library in LIBRARIES:
+        file = libraries / f"{library.format(wide=wide)}.bc"
+        command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(file)]
+    return command
+
+
+def beginning_of(gpu):
+    """What ROCm's libraries ask of the one who links them: the GPU as a number, gfx90a is 9010 (major, and a digit each in
+    hexadecimal). Not all versions have a file for each GPU."""
     number = gpu.removeprefix("gfx")
-    return int(number[:-2]) * 1000 + int(number[-2], 16) * 100 + int(number[-1], 16)
+    isa = int(number[:-2]) * 1000 + int(number[-2], 16) * 100 + int(number[-1], 16)
+    return b"__constant const int __oclc_ISA_version = %d;\n" % isa
 
 
 def receive(connection, count):
@@ -403,10 +407,9 @@ def parse():
     return parser.parse_args()
 
 
-def main():
-    device = Device(parse())
+def serve(does):
+    """Answers opencl.c's messages with functions by kind, until it closes."""
     connection = socket.socket(fileno=SOCKET)
-    does = {COMPILE: device.compile, LOAD: device.load, RUN: device.run}
     while True:
         kind, count = struct.unpack("<II", receive(connection, 8))
         message = receive(connection, count)
@@ -415,6 +418,11 @@ def main():
         except Refused as refused:
             status, answer = 1, str(refused).encode()
         connection.sendall(struct.pack("<II", status, len(answer)) + answer)
+
+
+def main():
+    device = Device(parse())
+    serve({COMPILE: device.compile, LOAD: device.load, RUN: device.run})
 
 
 if __name__ == "__main__":

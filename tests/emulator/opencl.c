@@ -209,7 +209,9 @@ API cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what,
     case CL_DRIVER_VERSION: return answer_text(told("PCO_EMULATOR_DRIVER", "1"), room, out, needed);
     case CL_DEVICE_VERSION: return answer_text("OpenCL 1.2 emulated", room, out, needed);
     case CL_DEVICE_VENDOR: return answer_text("Advanced Micro Devices, emulated", room, out, needed);
-    case CL_DEVICE_EXTENSIONS: return answer_text("cl_khr_byte_addressable_store cl_khr_fp16", room, out, needed);
+    case CL_DEVICE_EXTENSIONS:
+        return answer_text(told("PCO_EMULATOR_EXTENSIONS", "cl_khr_byte_addressable_store cl_khr_fp16"), room, out,
+                           needed);
     case CL_DEVICE_MAX_WORK_ITEM_SIZES: return answer(items, sizeof items, room, out, needed);
     default: break;
     }
