@@ -255,8 +255,9 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     const attention_sizes z = attention_read(gpu);
     /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles. */
     if (gpu->software && attention_eligible(gpu, ATTENTION_MATMUL)) return ATTENTION_MATMUL;
-    if (z.rows < ATTENTION_FEW_ROWS)
-        return z.keys >= ATTENTION_SPLIT_FROM && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
+    /* Where small kernels are asked for, two of them are slower than the one for rows (docs/performance.md). */
+    const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;
+    if (z.rows < ATTENTION_FEW_ROWS) return many && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
