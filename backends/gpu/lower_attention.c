@@ -139,11 +139,21 @@ static gpu_matmul attention_join(const gpu_lowering *gpu, const attention_sizes 
                                              {y[0], 0, group * y[1], y[1]}}}};
 }
 
-/* Not with lengths: behind them there may be anything, and 0 times NaN is NaN. */
+/* Is each key seen by some row, whatever lengths, starts and a mask hold? */
+static int attention_is_all_seen(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    if (gpu_input(gpu, 3) || gpu_input(gpu, 4)) return 0;
+    if (!z->attrs.causal && z->attrs.window <= 0) return 1;
+    const int64_t ahead = z->attrs.causal ? 0 : z->attrs.window - 1;
+    return !gpu_input(gpu, 5) && (ahead >= z->keys || (int64_t)z->keys <= (int64_t)z->rows + ahead);
+}
+
+/* Not where there may be keys that no row sees: those may be anything, and 0 times NaN is NaN. */
 static int attention_is_product(const gpu_lowering *gpu, const attention_sizes *z)
 {
     const uint64_t scores = (uint64_t)z->batch * z->heads * z->rows * z->keys;
-    if (z->attrs.weights || gpu_input(gpu, 4) || scores == 0 || z->depth == 0 || z->value_depth == 0) return 0;
+    if (z->attrs.weights || !attention_is_all_seen(gpu, z) || scores == 0 || z->depth == 0 || z->value_depth == 0)
+        return 0;
     if (scores * 4 > gpu_min(ATTENTION_SCORE_BYTES, gpu_window(gpu, 1)) || scores > INT32_MAX) return 0;
     const gpu_matmul first = attention_scores(gpu, z), second = attention_join(gpu, z);
     return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) && gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE &&
@@ -349,22 +359,17 @@ static pco_status attention_weigh(gpu_lowering *gpu, const attention_sizes *z)
 {
     const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
     const int serial = gpu->software && gpu_rows_eligible(gpu, GPU_SERIAL, z->keys);
-    const uint32_t local = gpu_workgroup(gpu, 64), scores = GPU_attention_scores_p;
+    const uint32_t local = gpu_workgroup(gpu, 64);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
-    gpu_set_specs(gpu, &d, attention_scores, .m = attention_mask_type(gpu), .flags = attention_flags(z),
-                  .walk = serial);
-    gpu_attention_scores_params p = {.n_heads = z->heads,
-                                     .n_rows = z->rows,
+    gpu_set_specs(gpu, &d, attention_scores, .flags = attention_flags(z), .walk = serial);
+    gpu_attention_scores_params p = {.n_rows = z->rows,
                                      .n_keys = z->keys,
                                      .scale = attention_scale(z),
                                      .cap = (float)z->attrs.softcap,
                                      .reach = (uint32_t)attention_reach(z),
                                      .n_all = (uint32_t)rows};
-    p.p_first = gpu_bind_workspace(gpu, &d, scores, 0, rows * z->keys * 4, 1) / 4;
-    p.mask_first = attention_bind(gpu, &d, GPU_attention_scores_mask, gpu_input_index(gpu, 3), scores, 0);
-    p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_scores_starts, gpu_input_index(gpu, 5), scores);
-    attention_mask_steps(gpu, p.mask_step);
+    p.p_first = gpu_bind_workspace(gpu, &d, GPU_attention_scores_p, 0, rows * z->keys * 4, 1) / 4;
     gpu_set_params_from(gpu, &d, attention_scores, &p);
     return gpu_emit(gpu, &d, serial ? gpu_div_up(rows, local) : rows);
 }

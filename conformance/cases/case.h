@@ -32,7 +32,15 @@ typedef enum conf_fill {
                           the regime */
     CONF_FILL_REAL,    /* captured from a model: real_data.h */
     CONF_FILL_GARBAGE, /* keys and values of attention: NaN beyond lengths[b], where nothing may be read */
+    CONF_FILL_UNSEEN,  /* the same, and NaN wherever the mask and the rules of the op let no row see the key */
+    CONF_FILL_KEYS,    /* a mask of attention that hides every fourth key from all rows, and others from some */
 } conf_fill;
+
+/* Has the operand NaN where nothing may be read? */
+static inline bool conf_fill_is_garbage(conf_fill fill)
+{
+    return fill == CONF_FILL_GARBAGE || fill == CONF_FILL_UNSEEN;
+}
 
 typedef struct conf_operand {
     bool present;

@@ -161,6 +161,40 @@ static bool conf_data_is_beyond(const conf_case *one, uint32_t input, int64_t i)
     return t >= (int64_t)one->in[4].list[b % one->in[4].n_list];
 }
 
+static double conf_data_value(const conf_case *one, uint32_t input, uint64_t seed, int64_t i);
+
+/* Do the mask, the lengths and the rules of attention let row s of head h of sequence b see key t? at: b, h, s, t. */
+static bool conf_data_sees(const conf_case *one, uint64_t seed, const int64_t *at)
+{
+    const pco_scaled_dot_product_attention_attrs *attrs =
+        (const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
+    const conf_operand *mask = &one->in[3], *lengths = &one->in[4], *starts = &one->in[5];
+    const int64_t key = at[3], row = at[2] + (starts->present ? (int64_t)starts->list[at[0] % starts->n_list] : 0);
+    if (lengths->present && key >= (int64_t)lengths->list[at[0] % lengths->n_list]) return false;
+    if (attrs->causal && key > row) return false;
+    if (attrs->window > 0 && (row - key >= attrs->window || key - row >= attrs->window)) return false;
+    if (!mask->present) return true;
+    int64_t i = 0;
+    for (uint32_t d = 0; d < 4; d++) i = i * mask->shape[d] + (mask->shape[d] == 1 ? 0 : at[d]);
+    const double value = conf_data_value(one, 3, seed, i);
+    return mask->dtype == PCO_BOOL ? value != 0 : value > -INFINITY;
+}
+
+/* Key or value element i of an attention: is there no row that sees it? */
+static bool conf_data_is_unseen(const conf_case *one, uint32_t input, uint64_t seed, int64_t i)
+{
+    const int64_t *shape = one->in[input].shape, *query = one->in[0].shape;
+    const bool heads_first = ((const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first != 0;
+    const int head = heads_first ? 1 : 2, row = 3 - head;
+    const int64_t first = i / shape[3] % shape[2], second = i / shape[3] / shape[2] % shape[1];
+    const int64_t g = heads_first ? second : first, heads = query[head] / shape[head];
+    int64_t at[4] = {i / (shape[1] * shape[2] * shape[3]), 0, 0, heads_first ? first : second};
+    for (at[1] = g * heads; at[1] < (g + 1) * heads; at[1]++)
+        for (at[2] = 0; at[2] < query[row]; at[2]++)
+            if (conf_data_sees(one, seed, at)) return false;
+    return true;
+}
+
 static double conf_data_value(const conf_case *one, uint32_t input, uint64_t seed, int64_t i)
 {
     const conf_operand *operand = &one->in[input];
@@ -177,6 +211,11 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     case CONF_FILL_PHASE: return conf_data_phase(operand, i);
     case CONF_FILL_EQUAL: return conf_data_integer(row, -40, 40) / 8.0;
     case CONF_FILL_GARBAGE: return conf_data_is_beyond(one, input, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
+    case CONF_FILL_UNSEEN:
+        return conf_data_is_unseen(one, input, seed, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
+    case CONF_FILL_KEYS: /* the same keys whatever the seed: what is garbage follows from it */
+        if (i % last % 4 == 1 || i % 3 == 1) return operand->dtype == PCO_BOOL ? 0.0 : -INFINITY;
+        return operand->dtype == PCO_BOOL ? 1.0 : conf_data_unit(bits) * 2.0 - 1.0;
     case CONF_FILL_REAL: return conf_real_value(operand->real, i);
     case CONF_FILL_TIES: return conf_data_integer(bits, -1, 1);
     case CONF_FILL_ROWS:

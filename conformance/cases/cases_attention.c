@@ -29,13 +29,15 @@ static void conf_attention_operands(conf_case *one, const conf_attention_spec *s
         conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->t, s->g, s->d);
         conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->t, s->g, s->e);
     }
-    if (regime == CONF_SPECIAL) { /* what lies beyond the lengths may be anything */
+    if (regime == CONF_SPECIAL) { /* what lies beyond the lengths may be anything, and what no row sees */
         one->in[0].fill = CONF_FILL_UNIFORM, one->in[0].low = -2.0, one->in[0].high = 2.0;
-        one->in[1].fill = one->in[2].fill = CONF_FILL_GARBAGE;
+        one->in[1].fill = one->in[2].fill =
+            one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION ? CONF_FILL_UNSEEN : CONF_FILL_GARBAGE;
     }
     if (s->mask) {
         conf_operand *mask = conf_cases_in(one, s->boolean ? PCO_BOOL : q_type, "%s", s->mask);
         if (s->boolean == 2) mask->fill = CONF_FILL_ROWS; /* rows that see no key at all */
+        if (one->in[1].fill == CONF_FILL_UNSEEN) mask->fill = CONF_FILL_KEYS;
     } else if (s->lengths || s->starts) {
         conf_cases_absent(one);
     }
@@ -109,13 +111,13 @@ static const conf_attention_spec SPECS[] = {
     {.b = 1,
      .h = 1,
      .g = 1,
-     .s = 19,
+     .s = 33,
      .t = 40,
      .d = 12,
-     .e = 130,
+     .e = 129,
      .layout = 0,
      .softcap = 2.0,
-     .mask = "1,1,19,40",
+     .mask = "1,1,33,40",
      .boolean = 1},
     {.b = 2, .h = 2, .g = 1, .s = 5, .t = 7, .d = 8, .e = 0, .layout = 1, .weights = 1}, /* weights and no result */
     {.b = 1, .h = 2, .g = 2, .s = 3, .t = 7, .d = 8, .e = 1, .layout = 0}, /* values that are columns, and no rows */
@@ -130,6 +132,8 @@ static const conf_attention_spec SPECS[] = {
      .weights = 1,
      .mask = "2,2,5,7",
      .boolean = 1},
+    /* One element, row and some keys more than the smallest tiles have. */
+    {.b = 1, .h = 2, .g = 1, .s = 33, .t = 70, .d = 12, .e = 65, .layout = 1, .mask = "1,2,1,70", .boolean = 0},
 };
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 
@@ -168,6 +172,12 @@ static const conf_attention_spec LONG_SPECS[] = {
 };
 enum { N_LONG_SPECS = sizeof LONG_SPECS / sizeof *LONG_SPECS, N_LONG_QUICK = 5 };
 
+/* May there be keys that no row sees, but for lengths? They hold NaN in cases of their own. */
+static bool conf_attention_hides(const conf_attention_spec *s)
+{
+    return s->t > 0 && (s->mask || s->window || s->starts || (s->causal && s->t > s->s));
+}
+
 static void conf_cases_attention_long(conf_cases_context *context)
 {
     const bool more = conf_cases_standard(context);
@@ -177,6 +187,7 @@ static void conf_cases_attention_long(conf_cases_context *context)
         if (more || i == 2 || i == 4) conf_attention_one(context, s, PCO_F32, PCO_F32, CONF_ADVERSARIAL);
         if (more || i == 0) conf_attention_one(context, s, PCO_F32, PCO_F16, CONF_RANDOM);
         if (s->lengths) conf_attention_one(context, s, PCO_F32, PCO_F16, CONF_SPECIAL);
+        if (!s->lengths && conf_attention_hides(s)) conf_attention_one(context, s, PCO_F32, PCO_F32, CONF_SPECIAL);
         if (more || i == 3) conf_attention_one(context, s, PCO_F16, PCO_F16, CONF_RANDOM);
     }
 }
@@ -193,7 +204,9 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
         conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_RANDOM);
         if (conf_cases_standard(context) || i == 0 || i == 8)
             conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_ADVERSARIAL);
-        if (SPECS[i].lengths) conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_SPECIAL);
+        if (SPECS[i].lengths ||
+            (conf_attention_hides(&SPECS[i]) && (conf_cases_standard(context) || i % 4 == 1 || i > 9)))
+            conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_SPECIAL);
         for (uint32_t t = 1; t < 3; t++) {
             if (conf_cases_standard(context) || (i == 3 && t == 1)) /* a cache is of f16 */
                 conf_attention_one(context, &SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);

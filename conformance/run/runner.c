@@ -237,7 +237,7 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
 static bool conf_run_has_garbage(const conf_case *one)
 {
     for (uint32_t i = 0; i < one->n_inputs; i++)
-        if (one->in[i].fill == CONF_FILL_GARBAGE) return true;
+        if (conf_fill_is_garbage(one->in[i].fill)) return true;
     return false;
 }
 

@@ -36,7 +36,7 @@ enum { N_PLACEMENTS = sizeof PLACEMENTS / sizeof PLACEMENTS[0] };
 static bool conf_changed_may(const conf_problem *problem, uint32_t i, bool has_floats)
 {
     const conf_operand *operand = &problem->one->in[i];
-    if (problem->node.inputs[i] == PCO_NONE || operand->constant || operand->fill == CONF_FILL_GARBAGE) return false;
+    if (problem->node.inputs[i] == PCO_NONE || operand->constant || conf_fill_is_garbage(operand->fill)) return false;
     return pco_dtype_is_float(operand->dtype) || !has_floats;
 }
 

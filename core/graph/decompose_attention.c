@@ -132,13 +132,35 @@ static uint32_t attention_visible(pco_graph *graph, const pco_node *node, const 
             rules[n++] = BIN(LT, key, BINS(ADD, row, (double)attrs->window));
         }
     }
-    if (mask != PCO_NONE && !graph->status && TYPE(mask) == PCO_BOOL) rules[n++] = mask;
+    if (mask != PCO_NONE && !graph->status)
+        rules[n++] = TYPE(mask) == PCO_BOOL ? mask : BINS(GT, pco_cast(graph, mask, PCO_F32), -INFINITY);
     for (uint32_t i = 0; i < n; i++) visible = i ? BIN(LOGICAL_AND, visible, rules[i]) : rules[0];
     return visible;
 }
 
+/* Values that no row sees as zeros: garbage there must not reach a sum, not even times 0. */
+static uint32_t attention_wanted(pco_graph *graph, const pco_node *node, const attention_view *v, uint32_t visible)
+{
+    ATTRS(scaled_dot_product_attention);
+    const int64_t ahead = attrs->causal || attrs->window == 0 ? 0 : attrs->window - 1;
+    const int ruled = INPUT(3) != PCO_NONE || INPUT(4) != PCO_NONE || INPUT(5) != PCO_NONE;
+    if (visible == PCO_NONE || graph->status || v->rows == 0) return v->value;
+    if (!ruled && (ahead >= v->keys || v->keys <= v->rows + ahead))
+        return v->value; /* row j, or the last, sees key j */
+    uint32_t seen = pco_cast(graph, visible, PCO_F32);
+    if (graph->status) return PCO_NONE;
+    const int64_t *shape = graph->tensors[seen].shape, batch = shape[0], heads = shape[1], keys = shape[3];
+    if (shape[2] > 1) seen = pco_reduce(graph, PCO_OP_AMAX, seen, 2, 1);
+    if (heads > v->groups) {
+        seen = pco_reshape(graph, seen, 4, SHAPE(batch, v->groups, heads / v->groups, keys));
+        seen = pco_reduce(graph, PCO_OP_AMAX, seen, 2, 1);
+    }
+    seen = pco_reshape(graph, seen, 4, SHAPE(batch, heads > v->groups ? v->groups : heads, keys, 1));
+    return pco_where(graph, BINS(GT, seen, 0), v->value, pco_scalar(graph, TYPE(v->value), 0));
+}
+
 /* Softmax weights [B,H,S,T] in f32. */
-static uint32_t attention_weights(pco_graph *graph, const pco_node *node, const attention_view *v)
+static uint32_t attention_weights(pco_graph *graph, const pco_node *node, const attention_view *v, uint32_t visible)
 {
     ATTRS(scaled_dot_product_attention);
     uint32_t mask = INPUT(3);
@@ -151,12 +173,11 @@ static uint32_t attention_weights(pco_graph *graph, const pco_node *node, const 
     if (attrs->softcap > 0) scores = BINS(MUL, UN(TANH, BINS(DIV, scores, attrs->softcap)), attrs->softcap);
     if (mask != PCO_NONE && !graph->status && TYPE(mask) != PCO_BOOL)
         scores = BIN(ADD, scores, pco_cast(graph, mask, PCO_F32));
-    uint32_t visible = attention_visible(graph, node, v);
     if (visible != PCO_NONE) scores = pco_where(graph, visible, scores, pco_scalar(graph, PCO_F32, -INFINITY));
     return pco_softmax(graph, scores, 3);
 }
 
-/* Keys or values beyond a sequence's length as zeros: garbage there must not reach a sum, not even times 0. */
+/* Keys or values beyond a sequence's length as zeros, as attention_wanted does. */
 static uint32_t attention_inside(pco_graph *graph, const pco_node *node, const attention_view *v, uint32_t x)
 {
     uint32_t lengths = INPUT(4);
@@ -179,7 +200,9 @@ PCO_DECOMPOSE(attention)
         if (attrs->weights) out[1] = pco_fill(graph, dtype, 0, 4, SHAPE(v.batch, v.heads, v.rows, v.keys));
         return pco_graph_check(graph, err);
     }
-    uint32_t weights = attention_weights(graph, node, &v), values = attention_inside(graph, node, &v, v.value);
+    const uint32_t visible = attention_visible(graph, node, &v);
+    uint32_t weights = attention_weights(graph, node, &v, visible);
+    uint32_t values = attention_wanted(graph, node, &v, visible);
     uint32_t folded = pco_reshape(graph, weights, 4, SHAPE(v.batch, v.groups, v.heads / v.groups * v.rows, v.keys));
     uint32_t y = pco_matmul(graph, folded, values, 0, 0);
     y = pco_reshape(graph, y, 4, SHAPE(v.batch, v.heads, v.rows, v.value_depth));
@@ -226,7 +249,8 @@ PCO_DECOMPOSE(attention_backward)
     v.key = pco_cast(graph, attention_inside(graph, node, &v, v.key), PCO_F32);
     v.value = pco_cast(graph, attention_inside(graph, node, &v, v.value), PCO_F32);
     v.query = pco_cast(graph, v.query, PCO_F32);
-    uint32_t weights = attention_folded(graph, &v, attention_weights(graph, &as, &v), v.keys);
+    uint32_t weights =
+        attention_folded(graph, &v, attention_weights(graph, &as, &v, attention_visible(graph, &as, &v)), v.keys);
     uint32_t slope = attention_product(graph, dy, 0, v.value, 1);
     slope = BIN(SUB, slope, pco_reduce(graph, PCO_OP_SUM, BIN(MUL, weights, slope), -1, 1));
     slope = BINS(MUL, BIN(MUL, weights, slope), attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)v.depth));

@@ -220,6 +220,40 @@ static pco_status executable_parts(pco_executable *executable, pco_error *err)
     return status;
 }
 
+/* Which inputs and run values have to be written before a run: those with memory, of which nobody knows what it holds.
+ */
+static pco_status executable_expect(pco_executable *executable, pco_error *err)
+{
+    const pco_graph *graph = executable->graph;
+    executable->given = malloc(graph->n_tensors + 1);
+    if (!executable->given) return executable_no_memory(err);
+    memset(executable->given, 1, graph->n_tensors + 1);
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        if (graph->tensors[t].kind != PCO_KIND_INPUT && graph->tensors[t].kind != PCO_KIND_VALUE) continue;
+        for (uint32_t p = 0; p < executable->n_parts && executable->given[t]; p++) {
+            const session_part *part = &executable->parts[p];
+            if (part->local[t] != PCO_NONE && part->places[part->local[t]].buffer != PCO_NONE) executable->given[t] = 0;
+        }
+        executable->n_missing += !executable->given[t];
+    }
+    return PCO_OK;
+}
+
+void executable_give(pco_executable *executable, uint32_t handle)
+{
+    executable->n_missing -= !executable->given[handle];
+    executable->given[handle] = 1;
+}
+
+static pco_status executable_fail_missing(const pco_executable *executable, pco_error *err)
+{
+    uint32_t t = 0;
+    while (executable->given[t]) t++;
+    return pco_fail(err, PCO_ERROR_INVALID,
+                    "input '%s' was never written: write it with pco_executable_write before the first run",
+                    executable->graph->tensors[t].name);
+}
+
 /* The session's list, which pco_session_executable walks. */
 static void executable_enlist(pco_executable *executable)
 {
@@ -272,6 +306,7 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
     if (!status) status = executable_partition(executable, params, err);
     session_selftest_save(session);
     if (!status) status = executable_parts(executable, err);
+    if (!status) status = executable_expect(executable, err);
     if (status) {
         if (params->name) pco_fail_prefix(err, status, "%s", params->name);
         pco_executable_destroy(executable);
@@ -292,6 +327,7 @@ void pco_executable_destroy(pco_executable *executable)
     free(executable->slots);
     free(executable->copies);
     free(executable->staging);
+    free(executable->given);
     pco_graph_destroy(executable->graph);
     free(executable->name);
     free(executable);
@@ -344,6 +380,7 @@ pco_status pco_executable_write(pco_executable *executable, uint32_t handle, con
             slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
         session_noted(executable->session, part->slot, status);
     }
+    if (!status && bytes) executable_give(executable, handle);
     return status;
 }
 
@@ -446,6 +483,7 @@ pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint
     if (first > segments || count > segments - first)
         return pco_fail(err, PCO_ERROR_INVALID, "%u segments from number %u on: the executable has %u", count, first,
                         segments);
+    if (executable->n_missing) return executable_fail_missing(executable, err);
     for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
         const uint32_t after = begin + executable->parts[p].segments, from = first > begin ? first : begin,
                        to = end < after ? end : after;

@@ -45,6 +45,7 @@ pco_status pco_executable_map(pco_executable *executable, uint32_t handle, void 
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "the host cannot address tensor '%s' on device %s", x->name,
                         slot->entry->id);
     *address = base + place->offset;
+    if (x->kind != PCO_KIND_OUTPUT) executable_give(executable, handle); /* the host writes it there */
     return PCO_OK;
 }
 

@@ -194,6 +194,8 @@ struct pco_executable {
     void *staging;
     uint64_t staging_bytes;
     uint32_t cpu_nodes, decomposed;
+    unsigned char *given; /* of each tensor: 0: an input or run value that parts read, and nobody has written yet */
+    uint32_t n_missing;   /* how many are 0 */
     int running; /* 1: segments of running_part were submitted, and not waited for */
     uint32_t running_part;
     uint64_t ticket;
@@ -206,6 +208,9 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
 /* Is the handle an input or a run value (output 0), or an output, of at least so many bytes? Errors: INVALID. */
 pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
                             pco_error *err) PCO_NODISCARD;
+
+/* An input or run value has been written, or the host was told where it lies. */
+void executable_give(pco_executable *executable, uint32_t handle);
 
 void session_part_destroy(pco_session *session, session_part *part);
 

@@ -1,4 +1,5 @@
-/* Inputs and outputs beside plain copies: memory that the host addresses, tensors of DLPack, timings of nodes.
+/* Inputs and outputs beside plain copies: what was never written, memory that the host addresses, tensors of DLPack,
+ * timings of nodes.
  * argv[1 ...]: devices, of which those that are not there are left out. */
 #define CHECK_SESSIONS
 #include "check.h"
@@ -21,6 +22,38 @@ static pco_executable *make(pco_session *session)
     check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
     pco_graph_destroy(graph);
     return executable;
+}
+
+/* Memory that nobody has written holds anything: a run that would read it is refused, by the input's name. */
+static void unwritten(pco_session *session)
+{
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    float y[6];
+    pco_executable *executable;
+    pco_graph *graph = pco_graph_create();
+    const int64_t shape[] = {2, 3}, none[] = {0, 3};
+    const uint32_t a = pco_graph_input(graph, "a", PCO_F32, 2, shape);
+    const uint32_t b = pco_graph_value(graph, "b", PCO_F32, 2, shape),
+                   empty = pco_graph_input(graph, "e", PCO_F32, 2, none);
+    pco_graph_input(graph, "unused", PCO_F32, 2, shape);
+    pco_graph_output(graph, pco_add(graph, a, b), "y");
+    pco_graph_output(graph, pco_exp(graph, empty), "z");
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    pco_graph_destroy(graph);
+    const uint32_t first = pco_executable_tensor(executable, "a"), second = pco_executable_tensor(executable, "b");
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "'a' was never written");
+    check_ok(pco_executable_write(executable, first, values, sizeof values, &err));
+    check_ok(pco_executable_write(executable, second, values, 0, &err)); /* nothing */
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "'b' was never written");
+    check_fails(pco_executable_start(executable, 0, pco_executable_segments(executable), &err), PCO_ERROR_INVALID,
+                "'b' was never written");
+    check_ok(pco_executable_write(executable, second, values, sizeof values, &err));
+    for (int run = 0; run < 2; run++) { /* written once for all runs; what nothing reads and what is empty, never */
+        check_ok(pco_executable_run(executable, &err));
+        check_ok(pco_executable_read(executable, pco_executable_tensor(executable, "y"), y, sizeof y, &err));
+        for (int i = 0; i < 6; i++) assert_true(y[i] == 2 * values[i]);
+    }
+    pco_executable_destroy(executable);
 }
 
 static void read_dlpack(pco_executable *executable, const float *want)
@@ -96,7 +129,9 @@ static void time_nodes(pco_session *session)
     uint32_t count = 0, named = 0;
     pco_error why;
     if (pco_session_profile(session, 1, &why) == PCO_ERROR_UNSUPPORTED) return;
+    const float data[6] = {0};
     pco_executable *executable = make(session);
+    check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), data, sizeof data, &err));
     check_ok(pco_executable_run(executable, &err));
     check_ok(pco_executable_timings(executable, timings, 8, &count, &err));
     assert_true(count >= 3 && count <= 8);
@@ -125,6 +160,7 @@ static void test_devices(void **state)
         tested++;
         pco_executable *executable = make(session);
         check_fails(pco_executable_timings(executable, NULL, 0, &count, &err), PCO_ERROR_INVALID, "nothing was timed");
+        unwritten(session);
         dlpack(executable);
         map(executable, *device);
         pco_executable_destroy(executable);

@@ -85,15 +85,16 @@ PCO_EXPORT uint32_t pco_executable_tensor(const pco_executable *executable, cons
 /* Shape and type of a handle, as long as the executable lives; NULL for no handle. */
 PCO_EXPORT const pco_tensor *pco_executable_describe(const pco_executable *executable, uint32_t handle);
 
-/* Writes an input or a run value before a run (contiguous, the tensor's own type; `bytes` must be its size,
- * or less to write only its beginning). Reads an output after a run. Errors: INVALID for a handle of another kind, and
- * for more bytes than the tensor has; what the device returned. */
+/* Writes an input or a run value before a run (contiguous, the tensor's own type; `bytes` must be its size, or less to
+ * write only its beginning: the rest stays as it was). Reads an output after a run. Errors: INVALID for a handle of
+ * another kind, and for more bytes than the tensor has; what the device returned. */
 PCO_EXPORT pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data,
                                            uint64_t bytes, pco_error *err) PCO_NODISCARD;
 PCO_EXPORT pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes,
                                           pco_error *err) PCO_NODISCARD;
 
-/* Runs once and waits. Errors: DEVICE_LOST and what the device returned. */
+/* Runs once and waits. What was written stays for later runs. Errors: INVALID for an input or a run value that was
+ * never written, nor mapped, with its name; DEVICE_LOST and what the device returned. */
 PCO_EXPORT pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NODISCARD;
 
 /* Where the host can address the memory of an input, a run value or an output itself: *address, as long as the
