@@ -248,6 +248,9 @@ static const conf_attention_spec BACK_SPECS[] = {
      .causal = 1,
      .starts = 1},
     {.b = 1, .h = 0, .g = 2, .s = 3, .t = 5, .d = 8, .e = 8, .layout = 1},
+    /* As large as shared arrays are, and small enough for the tier of those who watch over memory. */
+    {.b = 1, .h = 1, .g = 1, .s = 1, .t = 1, .d = 4, .e = 256, .layout = 1},
+    {.b = 1, .h = 1, .g = 1, .s = 1, .t = 1, .d = 256, .e = 4, .layout = 1},
 };
 enum { N_BACK_SPECS = sizeof BACK_SPECS / sizeof *BACK_SPECS };
 
@@ -303,10 +306,11 @@ void conf_cases_rope(conf_cases_context *context, pco_op op)
 
 void conf_cases_sinusoidal_positions(conf_cases_context *context, pco_op op)
 {
-    static const char *const SHAPES[] = {"33", "2,5", "", "0", "3,1,7"};
-    static const int PAIRS[] = {16, 7, 33, 4, 1};
+    /* The last: four rows are all that a small window holds. */
+    static const char *const SHAPES[] = {"33", "2,5", "", "0", "3,1,7", "9"};
+    static const int PAIRS[] = {16, 7, 33, 4, 1, 20};
     for (uint32_t t = 0; t < 3; t++) {
-        for (uint32_t s = 0; s < (t == 0 || conf_cases_standard(context) ? 5u : 2u); s++) {
+        for (uint32_t s = 0; s < (t == 0 || conf_cases_standard(context) ? 6u : 2u); s++) {
             conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
             pco_sinusoidal_positions_attrs *attrs = (pco_sinusoidal_positions_attrs *)one->attrs.bytes;
             attrs->layout = s % 2, attrs->dtype = CASES_FLOATS[t];

@@ -100,6 +100,20 @@ static void conf_constant_name(const pco_dispatch_info *info, uint32_t number, c
     }
 }
 
+/* Is the kernel's text in the dialect of shaders/, and says nothing of the constant? */
+static bool conf_constant_is_unknown(const pco_dispatch_info *info, const pco_conformance_constant *seen)
+{
+    static const char spec[] = "\nSPEC(";
+    const size_t length = sizeof spec - 1;
+    const char *at = info->source, *end = at ? at + info->source_bytes : NULL;
+    if (seen->name[0] || info->api != PCO_DISPATCH_VULKAN) return false;
+    while (at && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if ((size_t)(end - at) > length && memcmp(at, spec, length) == 0) return true;
+        at++;
+    }
+    return false;
+}
+
 /* Does the code read the constant? SPIR-V (specification, 2.3 and 3.20) names those that were not optimised away. */
 static bool conf_constant_is_read(const pco_dispatch_info *info, uint32_t number)
 {
@@ -135,6 +149,10 @@ pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformanc
             if (status) return status;
             if (!fresh) continue;
             conf_constant_name(&info, i, seen.name, sizeof seen.name);
+            if (conf_constant_is_unknown(&info, &seen))
+                return pco_fail(err, PCO_ERROR_INTERNAL,
+                                "describe: the source of kernel %s does not declare constant %u, which its code reads",
+                                seen.kernel, (unsigned)i);
             pco_conformance_constant *row = conf_constants_row(&watch->constants, &seen);
             if (row) memcpy(row->name, seen.name, sizeof row->name);
             if (watch->fresh) watch->fresh(watch->user, &seen);

@@ -161,14 +161,27 @@ class Builder:
             out.write(f'}};\nconst uint32_t pco_gpu_n_kernels = {len(self.rows)};\nconst pco_gpu_code pco_gpu_codes[] = {{\n')
             for row, path in zip(self.rows, paths):
                 out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')
-            out.write('};\nconst pco_gpu_code *const pco_gpu_sources[] = {' + 'NULL, ' * len(self.rows) + '};\n'
-                      f'static const char prelude[] = {{\n{embed.c_bytes(prelude)}}};\n'
+            out.write('};\n')
+            self.write_sources(out, texts)
+            out.write(f'static const char prelude[] = {{\n{embed.c_bytes(prelude)}}};\n'
                       'const pco_gpu_code pco_gpu_prelude = {prelude, sizeof prelude - 1};\n')
         made = os.path.join(self.scratch, 'table.o'), os.path.join(self.scratch, 'codes.o')
         run(['cc', '-w', '-O0', '-fPIC', '-fvisibility=hidden', '-I', sources.LOWERING, '-I',
              os.path.join(self.build, 'core/include'), '-c', table, '-o', made[0]])
         run(['cc', '-c', codes, '-o', made[1]])
         return list(made)
+
+    def write_sources(self, out, texts):
+        """What the suite looks at of the kernels' sources: the constants that they declare."""
+        has = self.backend == 'vulkan'
+        for row, text in zip(self.rows, texts) if has else []:
+            lines = ''.join(line + '\n' for line in text.split('\n') if line.startswith('SPEC('))
+            out.write(f'static const char gpu_text_{row.name}[] = {{\n{embed.c_bytes(chr(10) + lines)}}};\n'
+                      f'static const pco_gpu_code gpu_source_{row.name}[] = {{{{gpu_text_{row.name}, '
+                      f'sizeof gpu_text_{row.name} - 1}}, {{NULL, 0}}}};\n')
+        out.write('const pco_gpu_code *const pco_gpu_sources[] = {\n')
+        out.writelines(f'gpu_source_{row.name},\n' if has else 'NULL,\n' for row in self.rows)
+        out.write('};\n')
 
     def make(self, mutant, files=None):
         """Links the plugin with the mutant (None: without). Returns False if its code is that of the original."""

@@ -275,6 +275,7 @@ static void test_fork_session(void **state)
                                 &err));
     check_ok(pco_session_open(context, NULL, &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), values, sizeof *values, &err));
     const pid_t child = fork();
     if (child == 0) {
         pco_session *other;
