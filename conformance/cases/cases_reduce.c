@@ -32,9 +32,10 @@ void conf_cases_reduce(conf_cases_context *context, pco_op op)
         {"4,6", "0,1", 0, CONF_RANDOM},   {"3,0", "1", 0, CONF_RANDOM},      {"0,3", "1", 0, CONF_RANDOM},
         {"3,5", "", 0, CONF_RANDOM},      {"7,1", "1", 1, CONF_RANDOM},      {"2,3,4,5", "0,2", 0, CONF_RANDOM},
         {"3,1023", "1", 0, CONF_SPECIAL}, {"16,70001", "1", 0, CONF_EXACT}, /* more terms than some drivers go rounds */
+        {"77,7", "1", 0, CONF_RANDOM}, /* several rows in a small window, and several windows */
     };
     for (uint32_t t = 0; t < (op == PCO_OP_MEAN ? 3u : 4u); t++) {
-        for (uint32_t s = 0; s < 14; s++) {
+        for (uint32_t s = 0; s < sizeof LISTS / sizeof *LISTS; s++) {
             if (t && s > 4 && !conf_cases_standard(context)) continue;
             if (t < 3 && !conf_cases_has_half(context, t, s)) continue;
             if (TYPES[t] == PCO_I32 && LISTS[s].regime == CONF_SPECIAL) continue;
