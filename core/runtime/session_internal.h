@@ -196,7 +196,7 @@ struct pco_executable {
     uint32_t cpu_nodes, decomposed;
     unsigned char *given; /* of each tensor: 0: an input or run value that parts read, and nobody has written yet */
     uint32_t n_missing;   /* how many are 0 */
-    int running; /* 1: segments of running_part were submitted, and not waited for */
+    int running;          /* 1: segments of running_part were submitted, and not waited for */
     uint32_t running_part;
     uint64_t ticket;
 };
