@@ -93,8 +93,7 @@ PCO_EXPORT pco_status pco_executable_write(pco_executable *executable, uint32_t 
 PCO_EXPORT pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes,
                                           pco_error *err) PCO_NODISCARD;
 
-/* Runs once and waits. What was written stays for later runs. Errors: INVALID for an input or a run value that was
- * never written, nor mapped, with its name; DEVICE_LOST and what the device returned. */
+/* Runs once and waits. Errors: INVALID for an input or run value that was never written; what the device returned. */
 PCO_EXPORT pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NODISCARD;
 
 /* Where the host can address the memory of an input, a run value or an output itself: *address, as long as the
