@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles all kernels of a folder into one C file. Run by Meson, or by hand:
 
-    embed.py spirv  shaders kernels_spirv.c  --glslc glslc [--lacks NEED ...] [--depfile FILE]
+    embed.py spirv  shaders kernels_spirv.c  --glslc glslc [--newer glslc] [--lacks NEED ...] [--depfile FILE]
     embed.py opencl shaders kernels_opencl.c [--depfile FILE]
     embed.py header shaders kernels.h        [--depfile FILE]
 
@@ -14,8 +14,9 @@ The kernels are the files *.kern, in the order of their names, in the forms that
 
 A row's index is its number, the same in all plugins. The header has the numbers of the rows, and what interface.py
 makes of their declarations. The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and
-pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks names, or which this glslc
-turns out to be unable to compile, gets no code, and a line says so. A kernel that does not compile stops the build.
+pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks names gets no code. One
+that this glslc turns out to be unable to compile is left to the newer one, if there is one and it can; else it gets no
+code either, and a line says so. A kernel that does not compile stops the build.
 """
 
 import argparse
@@ -138,10 +139,18 @@ class Sources:
         return ''.join(self.pieces(name))
 
 
-def glsl_pieces(kernel, sources):
+def glsl_dialect(sources, needs):
+    """The dialect before and after a row's defines, with what those features have of their own: dialect_FEATURE.glsl."""
     text = sources.read('dialect.glsl')
     version = text.index('\n', text.index('#version')) + 1
-    pieces = [text[:version], kernel.define_lines(), text[version:]] + kernel.expand(sources, as_variables=True)[1]
+    names = [f'dialect_{need}.glsl' for need in needs]
+    own = [sources.read(name) for name in names if os.path.exists(os.path.join(sources.folder, name))]
+    return text[:version], ''.join(own) + text[version:]
+
+
+def glsl_pieces(kernel, sources):
+    before, after = glsl_dialect(sources, kernel.interface.needs)
+    pieces = [before, kernel.define_lines(), after] + kernel.expand(sources, as_variables=True)[1]
     return [piece for piece in pieces if piece]
 
 
@@ -178,17 +187,18 @@ class Kept:
     """SPIR-V of earlier builds, in a folder beside the result: a row is compiled again when its text has changed."""
 
     def __init__(self, folder, glslc):
-        self.folder, self.version, self.used = folder, compiler_version(glslc), set()
+        self.folder, self.used = folder, set()
+        self.versions = {one: compiler_version(one) for one in glslc}
         os.makedirs(folder, exist_ok=True)
 
-    def path(self, kernel, text):
-        key = hashlib.sha256((self.version + text).encode()).hexdigest()[:32]
+    def path(self, kernel, text, glslc):
+        key = hashlib.sha256((self.versions[glslc] + text).encode()).hexdigest()[:32]
         name = f'{kernel.name}-{key}.spv'
         self.used.add(name)
         return os.path.join(self.folder, name)
 
     def compile(self, kernel, text, glslc, room):
-        path = self.path(kernel, text)
+        path = self.path(kernel, text, glslc)
         if os.path.exists(path):
             with open(path, 'rb') as file:
                 return file.read()
@@ -285,34 +295,46 @@ def write_c(path, kernels, texts, codes, as_text, sources):
 
 
 def features_lacking(kernels, sources, glslc, known):
-    """What kernels need and this glslc cannot compile, even in an empty kernel; says which rows are left out."""
-    dialect, lacking = sources.read('dialect.glsl'), []
-    version = dialect.index('\n', dialect.index('#version')) + 1
+    """What kernels need and this glslc cannot compile, even in an empty kernel."""
+    lacking = []
     empty = ('#define BUFFERS RW(0, y)\n#define LOAD_PARAMETERS\n#define SHARED_ARRAYS\n'
              'KERNEL(probe) { ENTER y[0] = 0u; }\n')
     with tempfile.TemporaryDirectory() as room:
         for feature in sorted({need for kernel in kernels for need in kernel.interface.needs} - set(known)):
             probe = argparse.Namespace(name=feature, file='dialect.glsl', defines=f'-D{feature}')
+            before, after = glsl_dialect(sources, [feature])
             try:
-                compile_spirv(probe, f'{dialect[:version]}#define {feature} 1\n{dialect[version:]}{empty}', glslc, room)
+                compile_spirv(probe, f'{before}#define {feature} 1\n{after}{empty}', glslc, room)
             except RuntimeError:
                 lacking.append(feature)
-                rows = ', '.join(kernel.name for kernel in kernels if feature in kernel.interface.needs)
-                print(f'{glslc} lacks {feature}: the Vulkan plugin is built without {rows}', file=sys.stderr)
     return lacking
+
+
+def compilers(args, kernels, sources):
+    """The glslc of each row, None where none can; says what is left out."""
+    lacking = features_lacking(kernels, sources, args.glslc, args.lacks)
+    still = lacking
+    if args.newer and lacking:
+        others = {need for kernel in kernels for need in kernel.interface.needs} - set(lacking)
+        still = features_lacking(kernels, sources, args.newer, others | set(args.lacks))
+    for feature in still:
+        rows = ', '.join(kernel.name for kernel in kernels if feature in kernel.interface.needs)
+        print(f'{args.newer or args.glslc} lacks {feature}: the Vulkan plugin is built without {rows}', file=sys.stderr)
+    return [None if kernel.needs_any(args.lacks + still) else args.newer if kernel.needs_any(lacking) else args.glslc
+            for kernel in kernels]
 
 
 def write_code(args, kernels, sources):
     build = glsl_text if args.target == 'spirv' else opencl_text
     texts = [build(kernel, sources) for kernel in kernels]
-    lacks = args.lacks + (features_lacking(kernels, sources, args.glslc, args.lacks) if args.target == 'spirv' else [])
-    codes = [None if kernel.needs_any(lacks) else text for kernel, text in zip(kernels, texts)]
+    codes = [None if kernel.needs_any(args.lacks) else text for kernel, text in zip(kernels, texts)]
     if args.target == 'spirv':
-        kept = Kept(args.out + '.kept', args.glslc)
+        by = compilers(args, kernels, sources)
+        kept = Kept(args.out + '.kept', set(by) - {None})
         with tempfile.TemporaryDirectory() as room, \
                 concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            jobs = [None if text is None else pool.submit(kept.compile, kernel, text, args.glslc, room)
-                    for kernel, text in zip(kernels, codes)]
+            jobs = [None if glslc is None else pool.submit(kept.compile, kernel, text, glslc, room)
+                    for kernel, text, glslc in zip(kernels, codes, by)]
             try:
                 codes = [None if job is None else job.result() for job in jobs]
             except RuntimeError as error:
@@ -327,6 +349,7 @@ def main():
     parser.add_argument('folder')
     parser.add_argument('out')
     parser.add_argument('--glslc', default='glslc')
+    parser.add_argument('--newer', metavar='GLSLC', help='for rows that the other cannot compile')
     parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--depfile')
     args = parser.parse_args()

@@ -12,7 +12,7 @@ A .kern file, or what it includes, declares in lines of their own
 
 Numbers are given in the order of the lines. Lines between #if and #endif count where the row's defines make them, so
 that rows of one file may have different buffers. Rows with one interface have the same constants and parameters; a row
-may lack parameters at the end.
+may lack some of each at the end.
 """
 
 import re
@@ -36,10 +36,10 @@ class Interface:
     def n_parameters(self):
         return sum(count or 1 for _, _, count in self.parameters)
 
-    def agrees(self, other):
-        """May rows have these two under one name?"""
-        shared = min(len(self.parameters), len(other.parameters))
-        return self.specs == other.specs and self.parameters[:shared] == other.parameters[:shared]
+    def agrees(self, specs, parameters):
+        """May a row with these have the same interface? One of the two may have fewer."""
+        return all(one[:len(two)] == two[:len(one)]
+                   for one, two in ((self.specs, specs), (self.parameters, parameters)))
 
 
 def is_true(condition, defines):
@@ -142,23 +142,23 @@ def unite(kernels):
     united = {}
     for kernel in kernels:
         interface = kernel.interface
-        known = united.setdefault(interface.name, [interface, kernel, []])
-        if not known[0].agrees(interface):
-            raise SystemExit(f'kernels {known[1].name} and {kernel.name} declare interface {interface.name} with other '
+        specs, parameters, first, names = united.get(interface.name, ([], [], kernel, []))
+        if not interface.agrees(specs, parameters):
+            raise SystemExit(f'kernels {first.name} and {kernel.name} declare interface {interface.name} with other '
                              'constants or parameters')
-        if len(interface.parameters) > len(known[0].parameters):
-            known[0] = interface
-        names, at = known[2], 0
+        united[interface.name] = (max(specs, interface.specs, key=len), max(parameters, interface.parameters, key=len),
+                                  first, names)
+        at = 0
         for _, name in interface.buffers:  # in the order of the rows that have them
             if name in names:
                 at = names.index(name) + 1
             else:
                 names.insert(at, name)
                 at += 1
-    for name, (_, kernel, names) in united.items():
+    for name, (_, _, kernel, names) in united.items():
         if len(names) > MAX_BUFFERS:
             raise SystemExit(f'interface {name} (kernel {kernel.name}) has more than {MAX_BUFFERS} buffers')
-    return [(name, known[0].specs, known[0].parameters, known[2]) for name, known in united.items()]
+    return [(name, specs, parameters, names) for name, (specs, parameters, _, names) in united.items()]
 
 
 def write_header(path, kernels, write):

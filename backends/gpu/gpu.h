@@ -26,8 +26,8 @@ enum {
     PCO_GPU_NEEDS_STORAGE_16 = 1u << 1,
     PCO_GPU_NEEDS_F16 = 1u << 2,
     PCO_GPU_NEEDS_INTEGER_DOT = 1u << 3,
-    PCO_GPU_NEEDS_COOPERATIVE_MATRIX = 1u << 4,
-    PCO_GPU_NEEDS_VECTOR_16 = 1u << 5, /* registers for vectors of 16 floats: CPUs, OpenCL only */
+    PCO_GPU_NEEDS_COOPERATIVE_MATRIX = 1u << 4, /* pco_gpu_limits.matrix, subgroups of a required width, all full */
+    PCO_GPU_NEEDS_VECTOR_16 = 1u << 5,          /* registers for vectors of 16 floats: CPUs, OpenCL only */
 };
 
 /* A .kern file of shaders/, compiled with a set of defines. The numbers of rows are the
@@ -89,6 +89,9 @@ typedef struct pco_gpu_limits {
     uint32_t max_groups[3];
     uint32_t shared_memory; /* bytes */
     uint32_t subgroup_min, subgroup_max;
+    /* Rows, columns and terms of the matrices that a subgroup of `matrix_width` multiplies, f16 by f16 added to f32;
+     * where needs_met has COOPERATIVE_MATRIX. Each is 8, 16 or 32. */
+    uint32_t matrix[3], matrix_width;
     uint32_t subgroups_settable; /* 0, or how many subgroups a workgroup may have where their width is required */
     uint32_t is_opencl;          /* 1: OpenCL */
     uint32_t small_kernels;      /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */

@@ -127,7 +127,9 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     memset(gpu->building, 0, sizeof gpu->building);
     gpu->named = 0;
     d->kernel = kernel;
-    d->width = gpu_row(gpu, kernel)->needs & PCO_GPU_NEEDS_SUBGROUPS ? gpu->width : 0;
+    const uint32_t needs = gpu_row(gpu, kernel)->needs;
+    const int settable = needs & PCO_GPU_NEEDS_COOPERATIVE_MATRIX && gpu->limits->subgroups_settable;
+    d->width = settable ? gpu->limits->matrix_width : needs & PCO_GPU_NEEDS_SUBGROUPS ? gpu->width : 0;
     d->node = gpu->node_index;
     d->n_specs = gpu_row(gpu, kernel)->n_specs;
     d->n_bindings = gpu_row(gpu, kernel)->n_bindings;
@@ -135,7 +137,7 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     d->specs[0] = (int32_t)x;
     d->specs[1] = (int32_t)y;
     d->specs[2] = (int32_t)z;
-    if (!pco_gpu_code_of(gpu->device, kernel)->data || (gpu_row(gpu, kernel)->needs & ~gpu->limits->needs_met)) {
+    if (!pco_gpu_code_of(gpu->device, kernel)->data || (needs & ~gpu->limits->needs_met)) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s is not in this build or beyond this device",
                  gpu_row(gpu, kernel)->name);
     }

@@ -243,7 +243,9 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
                   .raw = p->raw ? 1 + box->add : 0,
                   .pairs = kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 &&
                            p->y_step % 2 == 0 && params->y_first % 2 == 0,
-                  .order = (int32_t)kernel->order, .for_cpu = (int32_t)kernel->for_cpu);
+                  .order = (int32_t)kernel->order, .for_cpu = (int32_t)kernel->for_cpu,
+                  .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
+                  .matrix_k = (int32_t)gpu->limits->matrix[2]);
     return 1;
 }
 
@@ -478,6 +480,7 @@ static const gpu_variant gpu_matmul_variants[] = {
     [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS},
     [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16},
     [GPU_MATMUL_DOT] = {"dot", PCO_GPU_NEEDS_VECTOR_16},
+    [GPU_MATMUL_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX},
 };
 
 const gpu_lowerer gpu_lower_matmul = {

@@ -12,6 +12,7 @@ enum {
     GPU_MATMUL_GEMV_SUBGROUP,
     GPU_MATMUL_VECTOR,
     GPU_MATMUL_DOT,
+    GPU_MATMUL_MATRIX,
 };
 
 /* y[..,M,N] = activation(a b + bias) + c. Row r of a begins at r * lda (of a transposed a: term k at k * lda). */

@@ -147,6 +147,20 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
     return k;
 }
 
+/* Four subgroups, two by two, of 2 by 2 or 4 by 4 matrices each (shaders/matmul_matrix.kern). Four by four are more
+ * than the registers hold where matrices are small: on Intel's GPUs. */
+static gpu_matmul_kernel matmul_matrix(const gpu_lowering *gpu, uint64_t m, uint64_t n, int wide)
+{
+    const uint32_t rows = gpu->limits->matrix[0], columns = gpu->limits->matrix[1];
+    const int four = wide && (gpu->software || rows * columns >= 256) && m > 4 * rows && n > 4 * columns;
+    gpu_matmul_kernel k = four   ? matmul_tile(GPU_KERNEL_matmul_matrix_wide_4x4, 8 * rows, 8 * columns, 1)
+                          : wide ? matmul_tile(GPU_KERNEL_matmul_matrix_wide_2x2, 4 * rows, 4 * columns, 1)
+                                 : matmul_tile(GPU_KERNEL_matmul_matrix_2x2, 4 * rows, 4 * columns, 0);
+    k.local_x = 4 * gpu->limits->matrix_width;
+    k.local_y = k.grid_x = k.grid_y = k.pairs = 1;
+    return k;
+}
+
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
     const int aligned = wide && matmul_may_be_wide(p);
@@ -156,6 +170,7 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     /* What cutting leaves may be narrower than a vector, whose first columns would then lie outside of the window. */
     case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector();
     case GPU_MATMUL_DOT: return matmul_dot(p);
+    case GPU_MATMUL_MATRIX: return matmul_matrix(gpu, m, n, aligned);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
     default: return matmul_naive(gpu, p);
@@ -168,6 +183,17 @@ static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
 {
     const int singly = variant == GPU_MATMUL_NAIVE || variant == GPU_MATMUL_SHARED || variant == GPU_MATMUL_VECTOR;
     return (singly ? 2 * k : gpu_div_up(k, 4)) + 1024;
+}
+
+/* Products of f16 alone, with room for the largest tiles of matmul_matrix.kern: of a and b, with a vector of 16 bytes
+ * to spare for every 64, and one matrix of sums for each subgroup. */
+static int matmul_can_matrix(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    const uint32_t *matrix = gpu->limits->matrix, lines = 2 * 4 * (matrix[0] + matrix[1]);
+    return p->a_type == PCO_F16 && p->b_type == PCO_F16 &&
+           lines * 80 + 4 * 4 * matrix[0] * matrix[1] <= gpu->limits->shared_memory &&
+           4 * gpu->limits->matrix_width <= gpu->limits->max_workgroup &&
+           4 * gpu->limits->matrix_width <= gpu->limits->max_local[0];
 }
 
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
@@ -186,6 +212,7 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     case GPU_MATMUL_VECTOR: return !p->quantised && !p->trans_b && p->n >= 16;
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
+    case GPU_MATMUL_MATRIX: return matmul_can_matrix(gpu, p);
     case GPU_MATMUL_GEMV_SUBGROUP: return !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
     }
@@ -203,6 +230,9 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
         return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;
     }
     const int large = p->m >= 16 && p->n >= 16;
+    if (!software && large && gpu->limits->needs_met & PCO_GPU_NEEDS_COOPERATIVE_MATRIX &&
+        gpu_matmul_can(gpu, p, GPU_MATMUL_MATRIX))
+        return GPU_MATMUL_MATRIX;
     if ((!software || gpu->limits->small_kernels) && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED))
         return GPU_MATMUL_SHARED;
     if ((gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16) && p->m >= 8 && gpu_matmul_can(gpu, p, GPU_MATMUL_VECTOR))

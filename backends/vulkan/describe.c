@@ -171,6 +171,12 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
     if (has & VK_HAS_F16) features |= PCO_FEATURE_F16_ARITHMETIC, needs |= PCO_GPU_NEEDS_F16;
     if (has & VK_HAS_INTEGER_DOT) features |= PCO_FEATURE_INTEGER_DOT, needs |= PCO_GPU_NEEDS_INTEGER_DOT;
     if (has & VK_HAS_COOPERATIVE_MATRIX) features |= PCO_FEATURE_COOPERATIVE_MATRIX;
+    const int one_width = has & VK_HAS_SUBGROUP_CONTROL || info->subgroup_min == info->subgroup_max;
+    if (physical->limits.matrix[0] && one_width && has & VK_HAS_F16 && has & VK_HAS_FULL_SUBGROUPS &&
+        features & PCO_FEATURE_SUBGROUPS) {
+        physical->limits.matrix_width = info->subgroup_min;
+        needs |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX;
+    }
     if (physical->unified) features |= PCO_FEATURE_UNIFIED_MEMORY;
     if (report->float64) features |= PCO_FEATURE_F64;
     if (physical->timestamp_bits) features |= PCO_FEATURE_TIMESTAMPS;

@@ -147,7 +147,8 @@ static VkPipelineShaderStageCreateFlags vk_subgroups(const pco_device *device, c
     const int32_t *specs = pipeline->specs;
     uint32_t size = pipeline->width ? pipeline->width : physical->subgroup_size;
     uint64_t group = (uint64_t)specs[0] * (uint64_t)specs[1] * (uint64_t)specs[2];
-    if (!(pco_gpu_row(&device->gpu, pipeline->kernel)->needs & PCO_GPU_NEEDS_SUBGROUPS) || !size) return 0;
+    const uint32_t subgroups = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_COOPERATIVE_MATRIX;
+    if (!(pco_gpu_row(&device->gpu, pipeline->kernel)->needs & subgroups) || !size) return 0;
     if (physical->has & VK_HAS_SUBGROUP_CONTROL && size >= physical->info.subgroup_min &&
         size <= physical->info.subgroup_max && group <= (uint64_t)size * physical->max_workgroup_subgroups) {
         width->requiredSubgroupSize = size;

@@ -78,8 +78,43 @@ static void vk_ask_properties(const pco_backend *backend, vk_physical *physical,
         vk_chain(at, &report->import, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
         physical->has |= VK_HAS_IMPORT;
     }
+    if (vk_offers(ext, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
+        vk_chain(at, &report->matrices, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR);
     backend->vk.GetPhysicalDeviceProperties2(physical->handle, &head);
     report->core = head.properties;
+}
+
+static int vk_is_matrix_size(uint32_t size) { return size == 8 || size == 16 || size == 32; }
+
+/* The largest matrices that a subgroup multiplies, f16 by f16 added to f32, as the device lists them. */
+static pco_status vk_ask_matrices(const pco_backend *backend, vk_physical *physical, pco_error *err)
+{
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR list =
+        (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)backend->get(
+            backend->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    uint32_t count = 0, most = 0;
+    if (!(physical->has & VK_HAS_COOPERATIVE_MATRIX) || !list || list(physical->handle, &count, NULL) != VK_SUCCESS)
+        return PCO_OK;
+    VkCooperativeMatrixPropertiesKHR *all = vk_allocate(backend->host, count, sizeof *all);
+    if (!all) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of matrices");
+    for (uint32_t i = 0; i < count; i++) all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+    if (list(physical->handle, &count, all) < 0) count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const VkCooperativeMatrixPropertiesKHR *one = &all[i];
+        const uint32_t size = one->MSize * one->NSize * one->KSize;
+        if (one->AType != VK_COMPONENT_TYPE_FLOAT16_KHR || one->BType != VK_COMPONENT_TYPE_FLOAT16_KHR ||
+            one->CType != VK_COMPONENT_TYPE_FLOAT32_KHR || one->ResultType != VK_COMPONENT_TYPE_FLOAT32_KHR)
+            continue;
+        if (one->saturatingAccumulation || one->scope != VK_SCOPE_SUBGROUP_KHR || !vk_is_matrix_size(one->MSize) ||
+            !vk_is_matrix_size(one->NSize) || !vk_is_matrix_size(one->KSize) || size <= most)
+            continue;
+        most = size;
+        physical->limits.matrix[0] = one->MSize;
+        physical->limits.matrix[1] = one->NSize;
+        physical->limits.matrix[2] = one->KSize;
+    }
+    vk_release(backend->host, all);
+    return PCO_OK;
 }
 
 static void vk_ask_features(const pco_backend *backend, vk_physical *physical, const vk_extensions *ext,
@@ -91,6 +126,8 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {0};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {0};
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {0};
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {0};
+    VkPhysicalDeviceVulkanMemoryModelFeatures model = {0};
     VkBaseOutStructure *at = (VkBaseOutStructure *)&head;
     uint32_t v12 = physical->api_version >= VK_API_VERSION_1_2;
     uint32_t v13 = physical->api_version >= VK_API_VERSION_1_3;
@@ -103,6 +140,10 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
         vk_chain(at, &dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
     if (vk_offers(ext, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME))
         vk_chain(at, &executables, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
+    if (vk_offers(ext, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
+        vk_chain(at, &matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+    if (v12 || vk_offers(ext, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME))
+        vk_chain(at, &model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
     backend->vk.GetPhysicalDeviceFeatures2(physical->handle, &head);
     report->float64 = head.features.shaderFloat64;
     if (storage.storageBuffer16BitAccess) physical->has |= VK_HAS_STORAGE_16;
@@ -114,7 +155,8 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     if (sizes.subgroupSizeControl && sizes.computeFullSubgroups) physical->has |= VK_HAS_FULL_SUBGROUPS;
     if (vk_offers(ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) physical->has |= VK_HAS_BUDGET;
     if (vk_offers(ext, "VK_KHR_portability_subset")) physical->has |= VK_HAS_PORTABILITY_SUBSET;
-    if (vk_offers(ext, "VK_KHR_cooperative_matrix") || vk_offers(ext, "VK_NV_cooperative_matrix"))
+    if (matrix.cooperativeMatrix && model.vulkanMemoryModel &&
+        report->matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)
         physical->has |= VK_HAS_COOPERATIVE_MATRIX;
 }
 
@@ -147,6 +189,8 @@ pco_status vk_probe(const pco_backend *backend, VkPhysicalDevice handle, vk_phys
     vk_ask_properties(backend, out, &extensions, report);
     vk_ask_features(backend, out, &extensions, report);
     vk_ask_memory(backend, out);
+    status = vk_ask_matrices(backend, out, err);
+    if (status != PCO_OK) goto fail;
     vk_describe(out, report);
 fail:
     vk_release(backend->host, extensions.all);

@@ -86,6 +86,35 @@ typedef struct vk_device_calls {
 } vk_device_calls;
 #undef VK_MEMBER
 
+/* Newer than the oldest header that this compiles with: VK_KHR_cooperative_matrix, as far as it is used. */
+#ifndef VK_KHR_cooperative_matrix
+#define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME                            "VK_KHR_cooperative_matrix"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR   ((VkStructureType)1000506000)
+#define VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR                 ((VkStructureType)1000506001)
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPERTIES_KHR ((VkStructureType)1000506002)
+enum { VK_COMPONENT_TYPE_FLOAT16_KHR = 0, VK_COMPONENT_TYPE_FLOAT32_KHR = 1, VK_SCOPE_SUBGROUP_KHR = 3 };
+typedef struct VkPhysicalDeviceCooperativeMatrixFeaturesKHR {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 cooperativeMatrix, cooperativeMatrixRobustBufferAccess;
+} VkPhysicalDeviceCooperativeMatrixFeaturesKHR;
+typedef struct VkPhysicalDeviceCooperativeMatrixPropertiesKHR {
+    VkStructureType sType;
+    void *pNext;
+    VkShaderStageFlags cooperativeMatrixSupportedStages;
+} VkPhysicalDeviceCooperativeMatrixPropertiesKHR;
+typedef struct VkCooperativeMatrixPropertiesKHR {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t MSize, NSize, KSize;
+    int32_t AType, BType, CType, ResultType;
+    VkBool32 saturatingAccumulation;
+    int32_t scope;
+} VkCooperativeMatrixPropertiesKHR;
+typedef VkResult(VKAPI_PTR *PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)(VkPhysicalDevice, uint32_t *,
+                                                                                   VkCooperativeMatrixPropertiesKHR *);
+#endif
+
 /* ---- a physical device, as probed at create ------------------------------------------------------------ */
 
 /* Optional things that open enables. */
@@ -99,7 +128,7 @@ enum {
     VK_HAS_INTEGER_DOT = 1u << 6,
     VK_HAS_BUDGET = 1u << 7,
     VK_HAS_IMPORT = 1u << 8,
-    VK_HAS_COOPERATIVE_MATRIX = 1u << 9, /* seen, never enabled in this build */
+    VK_HAS_COOPERATIVE_MATRIX = 1u << 9, /* with the memory model that its modules declare */
     VK_HAS_EXECUTABLES = 1u << 10,       /* the driver tells what its compiler made of a pipeline */
 };
 
@@ -259,6 +288,7 @@ typedef struct vk_report {
     VkPhysicalDeviceDriverProperties driver;
     VkPhysicalDeviceFloatControlsProperties floats;
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT import;
+    VkPhysicalDeviceCooperativeMatrixPropertiesKHR matrices;
     uint32_t float64;
 } vk_report;
 void vk_describe(vk_physical *physical, const vk_report *report);

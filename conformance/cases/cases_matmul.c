@@ -55,6 +55,12 @@ static const conf_matmul_spec WEIGHTS[] = {
 };
 enum { N_WEIGHTS = sizeof WEIGHTS / sizeof *WEIGHTS };
 
+/* f16: more than one tile of 4 by 4 matrices for each of four subgroups, which are 64 or 128 rows and columns. */
+static const conf_matmul_spec TILES[] = {
+    {141, 136, 72, "", "", 0, 1, 1, 1, 0},
+    {70, 88, 40, "2,", "2,", 0, 0, 0, 0, 1},
+};
+
 static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint32_t b_type)
 {
     static const int SIZES[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129};
@@ -138,6 +144,8 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
             if (t != to && (all || (t != 1 && to == (t + 1) % 3)))
                 conf_matmul_emit(context, &WEIGHTS[1], CASES_FLOATS[t], CASES_FLOATS[t], PCO_F32, to, true,
                                  CONF_RANDOM);
+    conf_matmul_emit(context, &TILES[0], PCO_F16, PCO_F16, PCO_F32, PCO_NONE, true, CONF_EXACT);
+    conf_matmul_emit(context, &TILES[1], PCO_F16, PCO_F16, PCO_F32, PCO_F32, false, CONF_RANDOM);
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM); /* a narrow accumulator is allowed */
     conf_cases_in(one, PCO_F16, "9,48");
     conf_cases_in(one, PCO_F16, "11,48");

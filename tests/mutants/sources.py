@@ -17,7 +17,7 @@ COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 WORD = re.compile(r'[A-Za-z_]\w*')
 # Kernel files of which a variant of the op is made, and no other variant; what finishes a matmul is the same for all.
 VARIANTS = {'matmul_naive.kern': 'naive', 'matmul_register.kern': 'register*', 'matmul_shared.kern': 'shared',
-            'matmul_gemv.kern': 'gemv*', 'matmul_finish.kern': 'naive', 'attention_rows.kern': 'rows', 'attention_tiled.kern': 'tiled',
+            'matmul_gemv.kern': 'gemv*', 'matmul_matrix.kern': 'matrix', 'matmul_finish.kern': 'naive', 'attention_rows.kern': 'rows', 'attention_tiled.kern': 'tiled',
             'attention_shared.kern': 'tiled@gpu'}
 OP_NAMES = {'gelu_tanh': 'gelu', 'and': 'logical_and', 'or': 'logical_or'}
 
