@@ -158,6 +158,7 @@ static gpu_matmul_kernel matmul_matrix(const gpu_lowering *gpu, uint64_t m, uint
                                  : matmul_tile(GPU_KERNEL_matmul_matrix_2x2, 4 * rows, 4 * columns, 0);
     k.local_x = 4 * gpu->limits->matrix_width;
     k.local_y = k.grid_x = k.grid_y = k.pairs = 1;
+    k.for_cpu = (uint32_t)gpu->software;
     return k;
 }
 
