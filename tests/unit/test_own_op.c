@@ -588,6 +588,8 @@ static void test_lifetime(void **state)
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
     pco_graph_destroy(graph);
+    static const float values[64] = {1};
+    check_ok(pco_executable_write(executable, x, values, (uint64_t)(SHAPE[0] * SHAPE[1]) * sizeof *values, &err));
     check_ok(pco_executable_run(executable, &err));
     pco_executable_destroy(executable);
     pco_session_close(session);

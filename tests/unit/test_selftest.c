@@ -142,6 +142,7 @@ static void test_lost_in_use(void **state)
     fixture f;
     pco_executable *e, *other;
     const int64_t shape[2] = {8, 8};
+    static const float values[64] = {1};
     open_device(&f, "lost:0", PCO_FALLBACK_ERROR);
     pco_graph *g = pco_graph_create();
     uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, shape);
@@ -149,6 +150,7 @@ static void test_lost_in_use(void **state)
     check_ok(pco_executable_create(
         f.session, g, &(pco_executable_params){.size = sizeof(pco_executable_params), .no_self_test = 1}, &e, &err));
     pco_graph_destroy(g);
+    check_ok(pco_executable_write(e, x, values, sizeof values, &err));
     check_fails(pco_executable_run(e, &err), PCO_ERROR_DEVICE_LOST, "the device is gone");
     check_fails(make(&f, 0, &other, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
     assert_null(strstr(f.lines, "self-test"));
