@@ -105,8 +105,8 @@ static const conf_attention_spec SPECS[] = {
     {.b = 1, .h = 2, .g = 2, .s = 0, .t = 3, .d = 8, .e = 8, .layout = 1},
     {.b = 1, .h = 1, .g = 1, .s = 2, .t = 257, .d = 5, .e = 3, .layout = 1, .softcap = 5.0, .window = 31},
     {.b = 1, .h = 8, .g = 2, .s = 1, .t = 129, .d = 128, .e = 128, .layout = 0, .causal = 1, .starts = 1},
-    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1},
-    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 71, .d = 8, .e = 256, .layout = 1},
+    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1, .causal = 1, .softcap = 2.0},
+    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 71, .d = 8, .e = 256, .layout = 1, .causal = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 8, .e = 8, .layout = 1},
     {.b = 1,
      .h = 1,
@@ -188,7 +188,7 @@ static void conf_cases_attention_long(conf_cases_context *context)
         if (more || i == 0) conf_attention_one(context, s, PCO_F32, PCO_F16, CONF_RANDOM);
         if (s->lengths) conf_attention_one(context, s, PCO_F32, PCO_F16, CONF_SPECIAL);
         if (!s->lengths && conf_attention_hides(s)) conf_attention_one(context, s, PCO_F32, PCO_F32, CONF_SPECIAL);
-        if (more || i == 3) conf_attention_one(context, s, PCO_F16, PCO_F16, CONF_RANDOM);
+        if (more || i == 1 || i == 3) conf_attention_one(context, s, PCO_F16, PCO_F16, CONF_RANDOM);
     }
 }
 
@@ -211,7 +211,7 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
             if (conf_cases_standard(context) || (i == 3 && t == 1)) /* a cache is of f16 */
                 conf_attention_one(context, &SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
             /* Plain 16-bit heads are among the traps. */
-            if (conf_cases_standard(context) || (i == 1 && t == 2) || (i == 10 && t == 1))
+            if (conf_cases_standard(context) || (i == 1 && t == 2) || (i == 10 && t == 1) || (i == 26 && t == 1))
                 conf_attention_one(context, &SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
