@@ -1,7 +1,8 @@
 /* Keys and values that the device keeps. In PCO_Q8_0 a row of G*D elements is blocks of 32 with one factor, as in the
  * quantised type of that name: d = max |x| / 127 (kept as f16), q = x / d rounded to nearest. Devices have no element
  * type of 8 bits, so four q stand in a word, as the digits of sum of q_i 256^i: they are balanced (|q| <= 127), so that
- * each is what is left over after rounding the word to multiples of the next power. */
+ * each is what is left over after rounding the word to multiples of the next power. The four of a word are a quarter
+ * of a row apart: each digit of all words is a part of the row as it lies. */
 #include "nn/nn.h"
 
 #include "base/dtype.h"
@@ -65,10 +66,10 @@ static void cache_quantise(pco_graph *graph, uint32_t x, uint32_t *words, uint32
     const uint32_t safe = pco_where(graph, zero, pco_scalar(graph, PCO_F32, 1), scale);
     uint32_t q = pco_binary_scalar(graph, PCO_OP_ADD, pco_binary(graph, PCO_OP_DIV, x, safe), 0.5);
     q = pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, q), PCO_I32);
-    q = pco_reshape(graph, q, 4, (int64_t[]){batch, rows, words_of_row, CACHE_DIGITS});
+    q = pco_reshape(graph, q, 4, (int64_t[]){batch, rows, CACHE_DIGITS, words_of_row});
     const uint32_t digits =
-        pco_graph_constant_copy(graph, "cache.digits", PCO_I32, 1, (int64_t[]){CACHE_DIGITS}, powers);
-    *words = pco_reduce(graph, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, q, digits), 3, 0);
+        pco_graph_constant_copy(graph, "cache.digits", PCO_I32, 2, (int64_t[]){CACHE_DIGITS, 1}, powers);
+    *words = pco_reduce(graph, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, q, digits), 2, 0);
     *scales = pco_reshape(graph, scale, 3, (int64_t[]){batch, rows, blocks});
 }
 
@@ -90,14 +91,21 @@ pco_nn_cache pco_nn_cache_write(const pco_nn *nn, const pco_nn_cache *cache, uin
     return after;
 }
 
-/* What is left of words when they are rounded to multiples of `power`; *digit is how many of them. */
-static uint32_t cache_digit(pco_graph *graph, uint32_t words, double power, uint32_t *digit)
+/* The digit of that power, f32: what is below it is less than half of it. */
+static uint32_t cache_digit(pco_graph *graph, uint32_t words, double power)
 {
-    const uint32_t half = pco_binary_scalar(graph, PCO_OP_MUL, pco_unary(graph, PCO_OP_SIGN, words), power / 2);
-    *digit = pco_binary_scalar(graph, PCO_OP_DIV, pco_binary(graph, PCO_OP_ADD, words, half), power);
-    return pco_binary(graph, PCO_OP_SUB, words, pco_binary_scalar(graph, PCO_OP_MUL, *digit, power));
+    const uint32_t above = pco_binary_scalar(graph, PCO_OP_MUL, words, 1 / power);
+    return pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, above, 0.5));
 }
 
+static uint32_t cache_rest(pco_graph *graph, uint32_t words, uint32_t digit, double power)
+{
+    return pco_binary(graph, PCO_OP_SUB, words, pco_binary_scalar(graph, PCO_OP_MUL, digit, power));
+}
+
+/* In f32, which devices are quick at. The highest digit is that of the word in f32 too: the lower ones are at most
+ * 127 (2^16 + 2^8 + 1) < 0.4981 * 2^24, and the cast moves the word by at most 2^6. Without that digit the rest is
+ * below 2^23, and all that follows is exact. */
 uint32_t pco_nn_cache_read(const pco_nn *nn, const pco_nn_cache *cache)
 {
     pco_graph *graph = nn->graph;
@@ -105,11 +113,15 @@ uint32_t pco_nn_cache_read(const pco_nn *nn, const pco_nn_cache *cache)
     if (cache->type != PCO_Q8_0 || graph->status) return words;
     const int64_t lanes = graph->tensors[words].shape[0], tokens = graph->tensors[words].shape[1];
     const int64_t row = cache->heads * cache->head_dim;
-    words = pco_reshape(graph, words, 4, (int64_t[]){lanes, tokens, row / CACHE_DIGITS, 1});
-    words = cache_digit(graph, words, 0x1p24, &digits[3]);
-    words = cache_digit(graph, words, 0x1p16, &digits[2]);
-    digits[0] = cache_digit(graph, words, 0x1p8, &digits[1]);
-    uint32_t q = pco_cast(graph, pco_concat(graph, digits, CACHE_DIGITS, 3), PCO_F32);
+    words = pco_reshape(graph, words, 4, (int64_t[]){lanes, tokens, 1, row / CACHE_DIGITS});
+    digits[3] = cache_digit(graph, pco_cast(graph, words, PCO_F32), 0x1p24);
+    const uint32_t high = pco_cast(graph, pco_binary_scalar(graph, PCO_OP_MUL, digits[3], 0x1p24), PCO_I32);
+    words = pco_cast(graph, pco_binary(graph, PCO_OP_SUB, words, high), PCO_F32);
+    digits[2] = cache_digit(graph, words, 0x1p16);
+    words = cache_rest(graph, words, digits[2], 0x1p16);
+    digits[1] = cache_digit(graph, words, 0x1p8);
+    digits[0] = cache_rest(graph, words, digits[1], 0x1p8);
+    uint32_t q = pco_concat(graph, digits, CACHE_DIGITS, 2);
     q = pco_reshape(graph, q, 4, (int64_t[]){lanes, tokens, row / CACHE_BLOCK, CACHE_BLOCK});
     uint32_t scales = pco_cast(graph, cache->scales, PCO_F32);
     scales = pco_reshape(graph, scales, 4, (int64_t[]){lanes, tokens, row / CACHE_BLOCK, 1});
