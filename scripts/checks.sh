@@ -120,11 +120,17 @@ sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["p
       c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -x c++ $(pkg-config --cflags portico) "$dest/alone.c" || return 1
     fi
   done
-  local example
-  for example in generate graph own_op train; do
+  local example kit
+  for example in "$root"/examples/*.c; do
+    kit=()
+    if grep -q '"kit.h"' "$example"; then kit=("$root/examples/kit.c"); fi
+    example=$(basename "$example" .c)
+    [ "$example" != kit ] || continue
     # shellcheck disable=SC2046
-    cc -std=c11 -Wall -Wextra -Werror -o "$build/$example" "$root/examples/$example.c" $(pkg-config --cflags --libs portico) -lm || return 1
+    cc -std=c11 -Wall -Wextra -Werror -o "$build/$example" "$root/examples/$example.c" "${kit[@]}" \
+      $(pkg-config --cflags --libs portico) -lm || return 1
   done
+  PORTICO_BACKEND=cpu:native "$build/norms" || return 1
   "$build/generate" "$root/models/dates" "3 Sep 51" || return 1
   check_linking || return 1
   # shellcheck disable=SC2046
@@ -194,35 +200,6 @@ import re, sys
 counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", open(sys.argv[1]).read().splitlines()[-1])}
 print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0), counts.get("skipped", 0)))' "$log"
   return $status
-}
-
-# The wheel, in a bare root of this Debian: no compiler, no glslc, no SDK.
-check_wheel() {
-  if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
-    echo "a bare root takes debootstrap, and root"
-    return 77
-  fi
-  local bare=$build/bare
-  rm -rf "$build/wheel"
-  scripts/package --output "$build/wheel" wheel || return 1
-  if [ ! -e "$bare/complete" ]; then
-    rm -rf "$bare"
-    debootstrap --variant=minbase --include=python3-numpy,python3-pip,libvulkan1,mesa-vulkan-drivers \
-      "$(. /etc/os-release; echo "$VERSION_CODENAME")" "$bare" > "$build/debootstrap.log" 2>&1 || {
-      tail -n 5 "$build/debootstrap.log"
-      return 1
-    }
-    touch "$bare/complete"
-  fi
-  rm -f "$bare"/tmp/*.whl
-  cp "$build"/wheel/*.whl "$root/README.md" "$root/python/tests/check_wheel.py" "$bare/tmp/"
-  # Programs find the libraries beside them by /proc/self/exe.
-  # shellcheck disable=SC2016 # $0 is for the shell within
-  unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$bare" \
-    env -i HOME=/root PATH=/usr/local/bin:/usr/bin:/bin sh -c 'cd /tmp &&
-    { python3 -m pip uninstall -q -y --root-user-action=ignore --break-system-packages portico 2> /dev/null || true; } &&
-    python3 -m pip install -q --root-user-action=ignore --break-system-packages --no-index ./*.whl &&
-    python3 check_wheel.py README.md'
 }
 
 # with_packages SCRIPT MODULE...: a script of the Python package's tests, with a Python that has these.

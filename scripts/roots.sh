@@ -1,0 +1,95 @@
+# shellcheck shell=bash disable=SC2154
+# Read by scripts/test --all: what scripts/package makes, each in a bare root of this Debian, as one who gets it would use
+# it there. Each returns 0 when all is well, 77 where there can be no such roots.
+
+# in_root FOLDER SCRIPT: a shell within, with nothing of our environment. What is mounted goes with the shell.
+in_root() {
+  cp -L /etc/resolv.conf "$1/etc/"
+  # shellcheck disable=SC2016 # $0 is for the shell within
+  unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount -t sysfs sys "$0/sys" && exec chroot "$0" "$@"' "$1" \
+    env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    sh -euc "$2"
+}
+
+# bare_root NAME PACKAGE...: sets `bare` to a root that has nothing but these and what every Debian has. It is made once,
+# unless NAME is "debs": what is installed there is what is tested.
+bare_root() {
+  local name=$1 log=$logs/root-$1.log
+  shift
+  if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
+    echo "a bare root takes debootstrap, and root"
+    return 77
+  fi
+  bare=$build/bare/$name
+  if [ "$name" = debs ]; then rm -rf "$bare"; fi
+  if [ -e "$bare/complete" ]; then return; fi
+  rm -rf "$bare"
+  mkdir -p "$build/bare"
+  {
+    (
+      flock 9 # the others wait for the one that begins
+      [ -e "$build/bare/base/complete" ] && exit
+      rm -rf "$build/bare/base"
+      debootstrap --variant=minbase "$(. /etc/os-release; echo "$VERSION_CODENAME")" "$build/bare/base" &&
+        touch "$build/bare/base/complete"
+    ) 9> "$build/bare/lock" && cp -a "$build/bare/base" "$bare" && rm "$bare/complete" &&
+      in_root "$bare" "apt-get update && apt-get install -y --no-install-recommends $*"
+  } > "$log" 2>&1 || {
+    tail -n 5 "$log"
+    return 1
+  }
+  touch "$bare/complete"
+}
+
+# packaged WHAT: sets `packages` to a folder with it, built twice with the same bytes.
+packaged() {
+  packages=$build/packages/$1
+  rm -rf "$packages"
+  scripts/package --twice --output "$packages" "$1"
+}
+
+# The wheel: no compiler, no glslc, no SDK.
+check_wheel() {
+  bare_root wheel python3-numpy python3-pip libvulkan1 mesa-vulkan-drivers || return
+  packaged wheel || return 1
+  rm -f "$bare"/tmp/*.whl
+  cp "$packages"/*.whl "$root/README.md" "$root/python/tests/check_wheel.py" "$bare/tmp/"
+  in_root "$bare" 'cd /tmp
+    python3 -m pip uninstall -q -y --root-user-action=ignore --break-system-packages portico 2> /dev/null || true
+    python3 -m pip install -q --root-user-action=ignore --break-system-packages --no-index ./*.whl
+    python3 check_wheel.py README.md'
+}
+
+# The source archive: the Vulkan plugin is built from what is within, for there is no glslc; then the README from the top.
+check_source() {
+  bare_root source gcc libc6-dev meson pkg-config python3 libcjson-dev libedit-dev libpcre2-dev libprotobuf-c-dev \
+    libutf8proc-dev libvulkan-dev opencl-headers protobuf-c-compiler mesa-vulkan-drivers || return
+  packaged source || return 1
+  rm -rf "$bare"/root/portico*
+  tar -xf "$packages"/portico-*.tar.xz -C "$bare/root"
+  in_root "$bare" 'cd /root/portico-*
+    if command -v glslc; then echo "there is glslc: this is no bare machine"; exit 1; fi
+    meson setup build -Dvulkan=enabled > setup.log || { cat setup.log; exit 1; }
+    meson compile -C build > compile.log || { tail -n 30 compile.log; exit 1; }
+    build/portico conformance --devices vulkan:llvmpipe --tier tiny --ops "softmax,matmul"
+    scripts/check-docs README.md'
+}
+
+# Debian's packages: lintian is silent, and autopkgtest runs debian/tests, of which one is the README.
+check_debs() {
+  if ! command -v lintian > /dev/null || ! command -v dh > /dev/null; then
+    echo "lintian and debhelper are not here"
+    return 77
+  fi
+  bare_root debs autopkgtest || return
+  packaged debs || return 1
+  lintian --fail-on error,warning "$packages"/*.deb > "$packages/lintian" || true
+  if [ -s "$packages/lintian" ]; then
+    cat "$packages/lintian"
+    return 1
+  fi
+  mkdir "$bare/root/debs" "$bare/root/portico"
+  cp "$packages"/*.deb "$bare/root/debs/"
+  git -C "$root" archive HEAD | tar -x -C "$bare/root/portico"
+  in_root "$bare" 'autopkgtest --no-built-binaries /root/debs/*.deb /root/portico/ -- null'
+}
