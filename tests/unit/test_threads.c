@@ -188,6 +188,9 @@ static void test_one_context(void **state)
     pco_graph_output(graph, pco_add(graph, x, s), "y");
     check_ok(pco_executable_create(both.session, graph, NULL, &both.executable, &err));
     pco_graph_destroy(graph);
+    const float zeros[4] = {0};
+    check_ok(
+        pco_executable_write(both.executable, pco_executable_tensor(both.executable, "x"), zeros, sizeof zeros, &err));
     check_ok(begin_training(both.session, &both.training, &both.batch, &err));
     check_ok(pco_model_open(both.context, path, NULL, &both.model, &err));
     assert_int_equal(pthread_create(&both.second, NULL, second_thread, &both), 0);
