@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compiles all kernels of a folder with both compilers, warnings as errors:
 
-    check.py shaders [--target vulkan|opencl] [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only PATTERN ...]
+    check.py shaders [--target vulkan|opencl] [--glslc glslc] [--newer glslc] [--clang clang] [--lacks NEED ...]
+                     [--only PATTERN ...]
 
-glslc -Werror compiles the Vulkan side; clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
+glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
 with specialisation constants at their initial values, and VECTOR_16 for the rows that need it, as the plugin gives it
 (rows with other PCO_GPU_NEEDS_* than this and F16 are Vulkan only there). Exit status 1 names the kernels that fail, 77
 says that there is no clang.
@@ -51,6 +52,7 @@ def main():
     parser.add_argument('folder')
     parser.add_argument('--target', choices=['vulkan', 'opencl'], help='only this one')
     parser.add_argument('--glslc', default='glslc')
+    parser.add_argument('--newer', metavar='GLSLC', help='for rows that the other cannot compile')
     parser.add_argument('--clang', default='clang')
     parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--only', action='append', metavar='PATTERN')
@@ -65,8 +67,9 @@ def main():
     opencl = [kernel for kernel in kernels
               if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16'}]
     vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(['VECTOR_16'])]
+    vulkan = [(kernel, glslc) for kernel, glslc in zip(vulkan, embed.compilers(args, vulkan, sources)) if glslc]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in vulkan]
+        jobs = [pool.submit(check_vulkan, kernel, sources, glslc, folder) for kernel, glslc in vulkan]
         jobs += [pool.submit(check_opencl, kernel, sources, args.clang, folder) for kernel in opencl]
         failures = [failure for failure in (job.result() for job in jobs) if failure]
     print('\n'.join('\n'.join(failure.split('\n')[:12]) for failure in failures) if failures else
