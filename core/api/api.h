@@ -58,8 +58,11 @@ struct pco_model {
 /* What those that need a text from the model begin with. */
 #define API_NEEDS_WRITER(model) \
     API_NEEDS_MODEL(model); \
-    if ((model)->file->spec.encoder_only) return api_no_writer((model)->file, err)
+    if ((model)->file->spec.encoder_only) return api_no_writer((model)->file, err); \
+    if ((model)->file->spec.sound.bands) return api_no_reader((model)->file, err)
 pco_status api_no_writer(const pco_model_file *file, pco_error *err) PCO_NODISCARD;
+/* UNSUPPORTED: the model hears, and reads no text. */
+pco_status api_no_reader(const pco_model_file *file, pco_error *err) PCO_NODISCARD;
 
 /* What the functions of a sequence begin with. */
 #define API_NEEDS_SEQUENCE(sequence) \

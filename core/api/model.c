@@ -19,8 +19,15 @@ pco_status api_no_writer(const pco_model_file *file, pco_error *err)
                     file->path, file->family->name);
 }
 
+pco_status api_no_reader(const pco_model_file *file, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s hears sound ('%s'), and reads no text; portico transcribe runs it",
+                    file->path, file->family->name);
+}
+
 pco_status api_encoder(pco_model *model, pco_error *err)
 {
+    if (model->file->spec.sound.bands) return api_no_reader(model->file, err);
     if (model->encoder) return PCO_OK;
     return pco_encoder_create(model->session, model->file->weights, &model->file->spec, model->context_length,
                               &model->encoder, err);

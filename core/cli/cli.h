@@ -24,8 +24,8 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
-extern const cli_command cli_run, cli_translate, cli_chat, cli_embed, cli_inspect, cli_ops, cli_devices, cli_compare,
-    cli_conformance, cli_bench, cli_train, cli_eval, cli_tokenizer, cli_plot, cli_onnx, cli_convert;
+extern const cli_command cli_run, cli_translate, cli_transcribe, cli_chat, cli_embed, cli_inspect, cli_ops, cli_devices,
+    cli_compare, cli_conformance, cli_bench, cli_train, cli_eval, cli_tokenizer, cli_plot, cli_onnx, cli_convert;
 
 /* It knows all of these, so it is not among them (completion.c). */
 extern const cli_command cli_completion_command;

@@ -6,6 +6,7 @@ const cli_command *const cli_commands[] = {
     &cli_run,
     &cli_chat,
     &cli_translate,
+    &cli_transcribe,
     &cli_embed,
     &cli_inspect,
     &cli_devices,

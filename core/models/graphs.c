@@ -77,6 +77,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
         params.head_norm = &spec->norm;
         params.norm_whole = spec->query_norm_whole;
     }
+    params.no_key_bias = spec->no_key_bias;
     params.bias = spec_bias(namer->nn, spec->attention_bias, params.fused ? params.fused : params.query);
     params.output_bias = spec_bias(namer->nn, spec->output_bias, params.output);
     return params;
@@ -257,15 +258,41 @@ static pco_nn_layer_params spec_begin_layer(const pco_nn *nn, const pco_model_sp
     return pco_spec_layer(nn, spec, side, index);
 }
 
+/* gelu of a convolution of 3 taps, x [1,from,frames] -> [1,d_model,frames / stride]. */
+static uint32_t spec_convolve(const pco_nn *nn, const pco_model_spec *spec, uint32_t x, const char *name, int64_t from,
+                              int64_t stride)
+{
+    const int64_t shape[3] = {spec->d_model, from, 3};
+    const uint32_t weight = pco_nn_weight(nn, pco_nn_name(nn, "%s.weight", name), 3, shape),
+                   bias = pco_nn_weight(nn, pco_nn_name(nn, "%s.bias", name), 1, shape);
+    pco_conv1d_attrs attrs = pco_conv1d_defaults();
+    attrs.padding = 1;
+    attrs.stride = stride;
+    x = pco_conv1d(nn->graph, x, weight, bias, &attrs);
+    return pco_graph_add(nn->graph, PCO_OP_GELU, &(pco_gelu_attrs){.approximate = 0}, &x, 1, NULL);
+}
+
+/* Features f32 [1,bands,2 rows] as the layers read them: [1,rows,d_model]. */
+static uint32_t spec_hear(const pco_nn *nn, const pco_model_spec *spec, uint32_t features)
+{
+    const pco_sound_source *sound = &spec->sound;
+    uint32_t x = spec_convolve(nn, spec, features, sound->conv1, sound->bands, 1);
+    x = pco_permute(nn->graph, spec_convolve(nn, spec, x, sound->conv2, spec->d_model, 2), (int64_t[]){0, 2, 1});
+    const uint32_t table =
+        pco_nn_weight(nn, spec->stacks[PCO_ENCODER].positions, 2, (int64_t[]){sound->rows, spec->d_model});
+    return pco_binary(nn->graph, PCO_OP_ADD, x, pco_cast(nn->graph, table, PCO_F32));
+}
+
 uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t types,
                          const pco_spec_padding *padding)
 {
     const pco_stack_names *names = &spec->stacks[PCO_ENCODER];
     pco_graph_scope(nn->graph, "%s", names->embed_scope);
-    uint32_t positions = spec_positions(nn, spec, ids, PCO_NONE);
+    uint32_t positions = spec->sound.bands ? PCO_NONE : spec_positions(nn, spec, ids, PCO_NONE);
     if (nn->graph->status) return PCO_NONE;
-    const int64_t rows = nn->graph->tensors[ids].shape[1];
-    uint32_t x = pco_spec_embed(nn, spec, PCO_ENCODER, ids, positions, types);
+    const int64_t rows = spec->sound.bands ? spec->sound.rows : nn->graph->tensors[ids].shape[1];
+    uint32_t x =
+        spec->sound.bands ? spec_hear(nn, spec, ids) : pco_spec_embed(nn, spec, PCO_ENCODER, ids, positions, types);
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
     self.mask = padding->mask;
     if (self.mask == PCO_NONE) self.mask = spec_relative(nn, spec, PCO_ENCODER, PCO_NONE, rows, rows);

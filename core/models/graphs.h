@@ -19,7 +19,8 @@ typedef struct pco_spec_padding {
 } pco_spec_padding;
 
 /* Source ids i32 [B,S], token types i32 [B,S] or PCO_NONE -> memory f32 [B,S,d_model]. Rows of padding hold values too,
- * which mean nothing. A model with relative positions takes lengths and no mask. */
+ * which mean nothing. A model with relative positions takes lengths and no mask. One that hears has features
+ * [1,bands,2 rows] instead of ids. */
 uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t types,
                          const pco_spec_padding *padding);
 

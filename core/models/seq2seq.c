@@ -26,15 +26,28 @@ struct pco_seq2seq {
     int32_t *positions, *starts, *lengths, *parents; /* [beams] */
 };
 
+/* What the decoder reads of the source: its keys and values. */
+static pco_spec_room seq2seq_source(const pco_model_spec *spec, const pco_seq2seq_form *form)
+{
+    return (pco_spec_room){1, spec->sound.bands ? spec->sound.rows : form->context, form->cache_type, "cross"};
+}
+
 void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, const pco_seq2seq_form *form)
 {
     pco_graph *graph = nn->graph;
-    uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){1, form->rows});
-    const pco_spec_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
-    uint32_t memory = pco_spec_encode(nn, spec, ids, PCO_NONE, &padding);
+    pco_spec_padding padding = {PCO_NONE, PCO_NONE};
+    uint32_t source;
+    if (spec->sound.bands) {
+        source =
+            pco_graph_input(graph, "features", PCO_F32, 3, (int64_t[]){1, spec->sound.bands, 2 * spec->sound.rows});
+    } else {
+        source = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){1, form->rows});
+        padding.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1});
+    }
+    uint32_t memory = pco_spec_encode(nn, spec, source, PCO_NONE, &padding);
     const int32_t zero = 0;
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
-    const pco_spec_room room = {1, form->context, form->cache_type, "cross"};
+    const pco_spec_room room = seq2seq_source(spec, form);
     const pco_nn_cache *keys = pco_spec_caches(nn, spec, &room, 0), *values = pco_spec_caches(nn, spec, &room, 1);
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     for (int64_t i = 0; keys && values && i < spec->layers[PCO_DECODER]; i++) {
@@ -57,7 +70,7 @@ static pco_spec_room seq2seq_room(const pco_seq2seq_form *form)
 void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, const pco_seq2seq_form *form)
 {
     pco_graph *graph = nn->graph;
-    const pco_spec_room room = seq2seq_room(form), source = {1, form->context, form->cache_type, "cross"};
+    const pco_spec_room room = seq2seq_room(form), source = seq2seq_source(spec, form);
     const int64_t one[1] = {1}, batch[1] = {room.lanes}, ids_shape[2] = {room.lanes, form->rows};
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, ids_shape);
     pco_spec_decoder decoder = {.memory = PCO_NONE,
@@ -157,7 +170,7 @@ void pco_seq2seq_destroy(pco_seq2seq *run)
 pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err)
 {
     pco_status status = PCO_OK;
-    for (uint32_t i = 0; !status && i < run->n_sizes; i++)
+    for (uint32_t i = 0; !status && i < (run->spec.sound.bands ? 1 : run->n_sizes); i++)
         status = seq2seq_build(run, SEQ2SEQ_ENCODE, 0, run->sizes[i], &run->stages[SEQ2SEQ_ENCODE][i], err);
     return status;
 }
@@ -195,6 +208,7 @@ pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t coun
     pco_stage *stage;
     const int32_t length = (int32_t)count;
     run->position = run->source = 0;
+    if (run->spec.sound.bands) return pco_fail(err, PCO_ERROR_INVALID, "the model reads sound, and no text");
     if (count < 1) return pco_fail(err, PCO_ERROR_INVALID, "the source has no tokens");
     pco_status status = seq2seq_check(run, PCO_ENCODER, ids, count, count, err);
     if (!status) status = seq2seq_start(run, SEQ2SEQ_ENCODE, ids, count, &stage, err);
@@ -203,6 +217,22 @@ pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t coun
     if (!status) run->source = count;
     return status;
 }
+
+pco_status pco_seq2seq_hear(pco_seq2seq *run, const float *features, pco_error *err)
+{
+    const pco_sound_source *sound = &run->spec.sound;
+    pco_stage *stage = &run->stages[SEQ2SEQ_ENCODE][0];
+    run->position = run->source = 0;
+    if (!sound->bands) return pco_fail(err, PCO_ERROR_INVALID, "the model reads text, and no sound");
+    const uint64_t bytes = (uint64_t)(sound->bands * 2 * sound->rows) * sizeof *features;
+    pco_status status = seq2seq_build(run, SEQ2SEQ_ENCODE, 0, sound->rows, stage, err);
+    if (!status) status = pco_executable_write(stage->executable, stage->features, features, bytes, err);
+    if (!status) status = pco_executable_run(stage->executable, err);
+    if (!status) run->source = sound->rows;
+    return status;
+}
+
+void pco_seq2seq_restart(pco_seq2seq *run) { run->position = 0; }
 
 pco_status pco_seq2seq_step(pco_seq2seq *run, int32_t id, float *logits, pco_error *err)
 {

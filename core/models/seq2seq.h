@@ -1,5 +1,5 @@
-/* Running an encoder-decoder: one source at a time. The encoder's stage writes the keys and values of all
- * cross-attentions into states, once per source; the decoder's step reads them and its own cache. */
+/* Running an encoder-decoder: one source at a time, of text or of sound. The encoder's stage writes the keys and values
+ * of all cross-attentions into states, once per source; the decoder's step reads them and its own cache. */
 #ifndef PCO_MODELS_SEQ2SEQ_H
 #define PCO_MODELS_SEQ2SEQ_H
 
@@ -28,7 +28,8 @@ typedef struct pco_seq2seq_form {
     uint32_t cache_type; /* PCO_F32, PCO_F16 or PCO_Q8_0 */
 } pco_seq2seq_form;
 
-/* The graphs. encode: input "ids" i32 [1,rows] (the source), run value "lengths" i32 [1]; no output, but the
+/* The graphs. encode: input "ids" i32 [1,rows] (the source), run value "lengths" i32 [1] (of a model that hears: input
+ * "features" f32 [1,bands,2 rows] alone, of as many rows as it always has); no output, but the
  * caches "cross.key.N" and "cross.value.N" of one sequence. decode: input "ids" i32 [B,rows], run value
  * "source_lengths" i32 [1], output "logits" f32 [B*rows,vocab]; with `step` there are also the run values "positions"
  * i32 [B,1], "starts" and "lengths" i32 [B] and the caches "cache.key.N" and "cache.value.N", of beams "beam.key.N" and
@@ -39,6 +40,12 @@ void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, cons
 /* Reads a source and starts an empty target. count is at least 1. Errors: INVALID for ids outside the
  * vocabulary or a source longer than the context. */
 pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t count, pco_error *err) PCO_NODISCARD;
+
+/* The same for a model that hears: features f32 [bands,2 rows]. Errors: INVALID for a model of text. */
+pco_status pco_seq2seq_hear(pco_seq2seq *run, const float *features, pco_error *err) PCO_NODISCARD;
+
+/* Starts an empty target of the source that was read, in place of the one. */
+void pco_seq2seq_restart(pco_seq2seq *run);
 
 /* Appends one token to the target; logits f32 [vocab] are those of the token after it (NULL: not read). The
  * first token is decoder_start_token_id. Builds, records and allocates nothing. Errors: INVALID, as above. */

@@ -45,6 +45,13 @@ typedef struct pco_masked_head {
     pco_nn_activation activation;
 } pco_masked_head;
 
+/* An encoder that hears: log-mel features f32 [bands, 2 rows] go through two convolutions of 3 taps with GELU, of which
+ * the second takes every other frame, and get a learned position each (Radford et al. 2022, 2.2). */
+typedef struct pco_sound_source {
+    const char *conv1, *conv2;
+    int64_t bands, rows; /* bands 0: the source is text */
+} pco_sound_source;
+
 /* Names in a layer, behind its template; NULL where a model has none. */
 typedef struct pco_layer_names {
     const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
@@ -71,6 +78,7 @@ typedef struct pco_model_spec {
     pco_layer_names names;
     const pco_layer_names *decoder_names; /* where those of decoder layers differ; NULL: they do not */
     pco_masked_head masked_head;          /* of an encoder alone; all NULL: none */
+    pco_sound_source sound;               /* what an encoder-decoder has for a source instead of text */
     const char *lm_head;                  /* the output projection, unless tie_word_embeddings */
     const char *logits_bias;              /* NULL: none */
     int64_t vocab_size[2], d_model;
@@ -95,6 +103,7 @@ typedef struct pco_model_spec {
                                                        each; 0: in none */
     double logits_softcap;                          /* logits become softcap * tanh(logits / softcap); 0: they do not */
     pco_bias attention_bias, output_bias, ffn_bias; /* of query, key and value; of what attention ends with */
+    int no_key_bias;                                /* but the projection of keys has none */
     pco_position_embedding position_embedding;
     int64_t rope_dimensions;                /* of each head; 0: all */
     double rope_theta, rope_theta_windowed; /* the second in layers with a window, which then have none of the scalings

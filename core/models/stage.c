@@ -23,6 +23,7 @@ pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *
     pco_graph_destroy(graph);
     if (status) return status;
     stage->ids = pco_executable_tensor(stage->executable, "ids");
+    stage->features = pco_executable_tensor(stage->executable, "features");
     stage->positions = pco_executable_tensor(stage->executable, "positions");
     stage->starts = pco_executable_tensor(stage->executable, "starts");
     stage->lengths = pco_executable_tensor(stage->executable, "lengths");

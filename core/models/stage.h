@@ -11,7 +11,8 @@ enum { PCO_STAGE_SIZES = 16 };
 typedef struct pco_stage {
     pco_executable *executable; /* NULL: not built yet */
     int64_t rows;
-    uint32_t ids, positions, starts, lengths, source_lengths, row, take, lane, which; /* inputs and run values */
+    uint32_t ids, features, positions, starts, lengths, source_lengths, row, take, lane,
+        which; /* inputs and run values */
     uint32_t logits;
 } pco_stage;
 

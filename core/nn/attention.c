@@ -23,7 +23,7 @@ static uint32_t nn_project(const pco_nn *nn, uint32_t x, const pco_nn_attention_
                                    .name = names[role],
                                    .in_features = params->width,
                                    .out_features = heads * params->head_dim,
-                                   .bias = params->bias};
+                                   .bias = params->bias && !(role == NN_KEY && params->no_key_bias)};
     if (params->fused) {
         linear.name = params->fused;
         linear.first_row = role == NN_QUERY ? 0 : role == NN_KEY ? queries : queries + keys;

@@ -121,6 +121,7 @@ static pco_status beams_collect(pco_beams *beams, const float *logits, pco_error
         double total;
         const pco_status status = beams_log_total(row, rules->vocab_size, &total, err);
         if (status) return status;
+        if (rules->normalized) total = 0;
         for (int64_t id = 0; id < rules->vocab_size; id++) {
             const beam_candidate c = {beams->scores[b] + ((double)row[id] - total), b, (int32_t)id,
                                       last || rules->ends(rules->user, (int32_t)id)};

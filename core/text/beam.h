@@ -20,6 +20,7 @@ typedef struct pco_beam_rules {
     int64_t max_tokens;    /* at least 1; a text that has as many has ended */
     double length_penalty; /* a text of n tokens (its end included) scores log p / n^length_penalty */
     pco_beam_stopping stopping;
+    int normalized; /* the logits are log-probabilities already; those of tokens that are excluded are -infinity */
     int (*ends)(const void *user, int32_t id); /* does a text end with this token? */
     const void *user;
 } pco_beam_rules;

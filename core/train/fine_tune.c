@@ -60,6 +60,9 @@ static pco_status base_check_kind(const pco_trainer *trainer, pco_error *err)
     if (spec->encoder_only)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s is an encoder, which writes no text; portico train goes on with models that do", path);
+    if (spec->sound.bands)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s hears sound; portico train goes on with models that read text",
+                        path);
     if (spec->decoder_only != (kind != PCO_DATA_PAIRS))
         return pco_fail(err, PCO_ERROR_FORMAT,
                         spec->decoder_only ? "%s continues texts: its data are of kind 'text' or 'chat', not 'pairs'"

@@ -18,7 +18,7 @@ __version__ = _version().decode()
 # Where each name comes from: a module is read when a name of it is first used, so that `import portico` takes no time.
 _MODULES = {
     "_conformance": ["Conformance", "conformance"],
-    "_models": ["Beam", "Model", "Token", "load"],
+    "_models": ["Beam", "Model", "Segment", "Token", "load"],
     "_progress": ["progress"],
     "_runtime": ["Context", "Device", "close", "device", "devices"],
     "_dtypes": ["DType", "bfloat16", "bool_", "float16", "float32", "int32"],

@@ -205,6 +205,16 @@ class Beam:
     stop_reason: str
     def __init__(self, text: str, ids: List[int], score: float, logprob: float, stop_reason: str) -> None: ...
 
+class Segment:
+    begin: float
+    end: float
+    text: str
+    ids: List[int]
+    language: Optional[str]
+    logprob: float
+    def __init__(self, begin: float, end: float, text: str, ids: List[int], language: Optional[str],
+                 logprob: float) -> None: ...
+
 class Model:
     last_stats: Any
     last_tokens: Optional[List[Token]]
@@ -226,6 +236,9 @@ class Model:
     def beam_search(self, prompt: str, *, beams: int = ..., returned: int = ..., length_penalty: float = ...,
                     early_stopping: Union[bool, str] = ..., max_tokens: int = ..., prefix: Optional[str] = ...,
                     progress: Optional[Callable[[int], Any]] = ...) -> List[Beam]: ...
+    def transcribe(self, sound: Any, *, language: Optional[str] = ..., translate: bool = ..., timestamps: bool = ...,
+                   beams: int = ..., length_penalty: float = ..., max_tokens: int = ...,
+                   progress: Optional[Callable[[float, float], Any]] = ...) -> List[Segment]: ...
     def chat_text(self, messages: Iterable[Any], *, template: Optional[str] = ..., complete: bool = ...,
                   **variables: Any) -> str: ...
     def chat(self, messages: Iterable[Any], *, template: Optional[str] = ..., max_tokens: int = ...,

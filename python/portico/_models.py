@@ -48,6 +48,19 @@ class Beam:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A piece of what was said: seconds from the beginning of the sound, its text (most begin with a space), its ids, the
+    language ("en"; None for models of one), and log p of a token of its window in nats."""
+
+    begin: float
+    end: float
+    text: str
+    ids: list
+    language: object
+    logprob: float
+
+
+@dataclass(frozen=True)
 class Token:
     """A token that was generated, or might have been: its id, how the vocabulary spells it, log softmax(logits)[id] in nats
     (after penalties and before temperature), and the likeliest at its place, each without a `top` of its own."""
@@ -319,6 +332,60 @@ class Model(_runtime.Opened):
                 raise raised[0]
             native.check(status)
         self.last_stats, self.last_tokens = _stats(stats), None
+        return found
+
+    def transcribe(self, sound, *, language=None, translate=False, timestamps=False, beams=1, length_penalty=1.0,
+                   max_tokens=0, progress=None):
+        """What is said in a sound: a list of portico.Segment; "".join(s.text for s in ...) has it whole. For Whisper.
+
+        sound: the path of a WAV file, or an array of samples: mono, 16,000 in a second, full scale at 1. language: "en",
+        "de" ...; None: the model finds out. translate: into English. timestamps: in pieces, as the model cuts them; a sound
+        longer than 30 s is cut in any case. beams: texts tried side by side; 1: always the likeliest token. max_tokens: of
+        a window of 30 s; 0: as many as the context holds. progress: a function that is called with the seconds that have
+        been heard and all there are, and cancels by returning something true (CancelledError). Errors: UnsupportedError for
+        a model that reads text; InvalidError for parameters; FileError and Error for a file.
+        """
+        self._open()
+        params = native.TranscribeParams(translate=int(bool(translate)), timestamps=int(bool(timestamps)), beams=int(beams),
+                                         length_penalty=float(length_penalty), max_tokens=int(max_tokens))
+        if language is not None:
+            params.language = native.encoded(language, "language")
+        found, raised = [], []
+
+        def caught(function, *arguments):
+            try:
+                return int(bool(function(*arguments)))
+            except BaseException as error:  # C knows no exceptions: raised again below
+                raised.append(error)
+                return 1
+
+        def receive(piece):
+            text = ctypes.string_at(piece.text, piece.bytes).decode("utf-8", "replace")
+            found.append(Segment(piece.begin, piece.end, text, piece.ids[:piece.count], piece.language.decode() or None,
+                                 piece.log_probability))
+        if progress is not None:
+            params.progress = native.SPEECH_PROGRESS(lambda _, seconds, total: caught(progress, seconds, total))
+        receiver = native.SPEECH(lambda _, pointer: caught(receive, pointer.contents))
+        path = isinstance(sound, (str, os.PathLike))
+        samples, count = ctypes.c_void_p(), ctypes.c_size_t()
+        if path:
+            native.check(native.sound_read(native.encoded(os.fspath(sound), "sound"), samples, count, native.error_buffer()))
+        else:
+            array = np.ascontiguousarray(sound, np.float32)
+            if array.ndim != 1:
+                raise native.InvalidError(f"sound has shape {array.shape}; it is one row of samples")
+            samples, count = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(len(array))
+        try:
+            with self._context.use():
+                self._forget()
+                status = native.model_transcribe(self._open(), samples, count, params, receiver, None, None,
+                                                 native.error_buffer())
+                if raised:
+                    raise raised[0]
+                native.check(status)
+        finally:
+            if path:
+                native.free(samples)
         return found
 
     def _chat_params(self, messages, template, variables, complete):

@@ -183,6 +183,24 @@ class Beam(ctypes.Structure):
 BEAM = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Beam))
 
 
+SPEECH_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double, c_double)
+
+
+class TranscribeParams(Sized):
+    _fields_ = [("size", c_size_t), ("language", c_char_p), ("translate", c_int), ("timestamps", c_int), ("beams", c_int64),
+                ("length_penalty", c_double), ("max_tokens", c_int64), ("progress", SPEECH_PROGRESS),
+                ("progress_user", c_void_p)]
+
+
+class SpeechSegment(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("window", c_int64), ("begin", c_double), ("end", c_double), ("text", c_void_p),
+                ("bytes", c_size_t), ("ids", POINTER(c_int32)), ("count", c_size_t), ("language", c_char_p),
+                ("log_probability", c_double)]
+
+
+SPEECH = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(SpeechSegment))
+
+
 def library_path():
     """In a wheel the library lies within the package; in a build tree above it."""
     for path in (os.path.join(FOLDER, "lib", "libportico.so"),
@@ -269,6 +287,9 @@ model_generate = _function(_runs, "pco_model_generate", c_int, _handle, c_char_p
                            c_void_p, POINTER(GenerateStats), _err)
 model_beam_search = _function(_runs, "pco_model_beam_search", c_int, _handle, c_char_p, POINTER(GenerateParams),
                               POINTER(BeamParams), BEAM, c_void_p, POINTER(GenerateStats), _err)
+sound_read = _function(_runs, "pco_sound_read", c_int, c_char_p, POINTER(c_void_p), POINTER(c_size_t), _err)
+model_transcribe = _function(_runs, "pco_model_transcribe", c_int, _handle, c_void_p, c_size_t, POINTER(TranscribeParams),
+                             SPEECH, c_void_p, c_void_p, _err)
 model_token = _function(_builds, "pco_model_token", c_void_p, _handle, c_int32, POINTER(c_size_t))
 sequence_create = _function(_runs, "pco_sequence_create", c_int, _handle, POINTER(_handle), _err)
 sequence_destroy = _function(_runs, "pco_sequence_destroy", None, _handle)

@@ -183,6 +183,30 @@ def test_beam_search(dates):
         dates.beam_search("3 May 2021", progress=lambda tokens: tokens == 2)
 
 
+def test_transcribes():
+    folder = os.path.join(GOLDEN, "speech")
+    path = os.path.join(folder, "sound.wav")
+    with open(path, "rb") as file:
+        samples = np.frombuffer(file.read()[44:], "<i2").astype(np.float32) / 32768
+    with portico.load(os.path.join(folder, "whisper"), device="cpu") as model:
+        heard = []
+        pieces = model.transcribe(path, language="de", timestamps=True, progress=lambda *at: heard.append(at))
+        assert pieces and pieces == model.transcribe(samples, language="de", timestamps=True)
+        assert all(p.language == "de" and 0 <= p.begin <= p.end <= 2.4 and p.ids and p.logprob < 0 for p in pieces)
+        assert heard[0] == (0, 2.4) and len(heard) > 3
+        assert model.transcribe(samples, max_tokens=1) == []  # a time and no text
+        with pytest.raises(portico.InvalidError, match="it knows de, en, zh"):
+            model.transcribe(samples, language="xx")
+        with pytest.raises(portico.InvalidError, match="shape"):
+            model.transcribe(samples.reshape(2, -1))
+        with pytest.raises(portico.CancelledError):
+            model.transcribe(samples, progress=lambda *at: True)
+        with pytest.raises(portico.FileError):
+            model.transcribe("/nowhere.wav")
+    with portico.load(DATES, device="cpu") as model, pytest.raises(portico.UnsupportedError, match="reads text"):
+        model.transcribe(samples)
+
+
 def test_structs_are_those_of_the_library():
     """Places of what ctypes was told, against the interface that is recorded from the compiler's words. Members that have
     come since are at the ends of structs that begin with their size (docs/abi.md)."""

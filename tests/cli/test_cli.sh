@@ -24,7 +24,7 @@ run help; status "help" 0; "$portico" --help > "$work/err"
 if cmp -s "$work/out" "$work/err"; then ok "help is --help"; else bad "help" "differs from --help"; fi
 run help nonsense; status "help nonsense" 2; silent "help nonsense: nothing on stdout" out
 run help run train; status "help of two commands" 2
-for command in run translate chat embed inspect devices ops compare conformance bench train eval plot tokenizer; do
+for command in run translate transcribe chat embed inspect devices ops compare conformance bench train eval plot tokenizer; do
     run $command --help; status "$command --help" 0
     says "$command --help: usage" out "^usage: portico $command"
     says "$command --help: exit status" out 'Exit status'
@@ -583,6 +583,26 @@ run bench op --devices cpu:native --op attention_row --variant stream --seconds 
 json "bench op --variant --json parses"
 run bench op --devices cpu:native --op attention_row --variant x --seconds 0.01; status "bench op --variant: unknown" 1
 says "bench op --variant: unknown" err "cpu:0: no figure has a variant 'x'"
+
+# ---- speech ----
+speech=$source/tests/golden/speech
+run transcribe "$speech/whisper" "$speech/sound.wav" --language de --device cpu; status "transcribe" 0
+if [ "$(wc -l < "$work/out")" = 1 ]; then ok "one line for a file"; else bad "transcribe" "it says $(cat "$work/out")"; fi
+says "transcribe: statistics on stderr" err '^transcribed  2.40 s of sound, de in [0-9]+ windows, '
+run transcribe "$speech/whisper_en" "$speech/sound.wav" --timestamps --beams 2 --device cpu; status "transcribe --timestamps" 0
+says "transcribe: times" out '^\[00:00\.[0-9][0-9] --> 00:0[0-2]\.[0-9][0-9]\] '
+run transcribe "$speech/whisper" "$speech/sound.wav" "$speech/sound.wav" --json --device cpu; status "transcribe --json" 0
+if python3 -c 'import json, sys; assert len([json.loads(l)["text"] for l in open(sys.argv[1])]) > 2' "$work/out"; then ok "transcribe --json parses"; else bad "transcribe --json" "$(cat "$work/out")"; fi
+run transcribe "$speech/whisper" "$speech/sound.wav" --language xx --device cpu; status "transcribe: no language" 1
+says "transcribe: it says which there are" err "language 'xx' is none that the model knows; it knows de, en, zh"
+run transcribe "$speech/whisper_en" "$speech/sound.wav" --task translate --device cpu; status "transcribe: one language" 1
+run transcribe "$speech/whisper" "$speech/features.safetensors" --device cpu; status "transcribe: no WAV file" 1
+says "transcribe: no WAV file" err 'not a WAV file that can be read'
+run transcribe "$speech/whisper"; status "transcribe: no file" 2; says "transcribe: no file" err 'a WAV file is missing'
+run transcribe "$source/models/dates" "$speech/sound.wav" --device cpu; status "transcribe: a model of text" 1
+run run "$speech/whisper" --prompt x --device cpu; status "run: a model that hears" 1
+says "run: a model that hears" err 'hears sound'
+run inspect "$speech/whisper"; status "inspect: a model that hears" 0
 
 # ---- encoder-decoder ----
 dates=$source/models/dates

@@ -38,6 +38,8 @@ VALUES = {
     "pco_node_timing *": "node_timings",
     "const pco_op_declaration *": "&declaration", "const pco_operation **": "&operation_out", "const pco_operation *": "operation", "pco_graph_apply inputs": "wrt",
     "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "const pco_beam_params *": "&beam_params", "pco_beam_fn": "take_beam", "pco_answer_fn": "take_answer", "void *const *": "NULL",
+    "pco_sound_read path": "sound_path", "float **": "&samples_out", "const float *samples": "logits", "const pco_transcribe_params *": "&transcribe_params",
+    "pco_speech_fn": "take_speech", "pco_transcribe_stats *": "&transcribe_stats",
     "pco_nn *": "fresh_nn(&graph, &nn)", "const pco_nn *": "fresh_nn(&graph, &nn)", "pco_nn_destroy nn": "NULL", "const pco_nn_params *": "&nn_params", "pco_weights **": "&weights_out", "pco_weights_open path": "weights_path",
     "pco_weights *": "NULL", "const pco_initialization *": "&initialization", "pco_nn_role": "PCO_NN_ROLE_PLAIN", "const pco_nn_linear_params *": "&linear_params", "const pco_nn_norm_params *": "&norm_params",
     "const pco_nn_attention_params *": "&attention_params", "const pco_nn_attention_operands *": "&attention_operands", "const pco_nn_ffn_params *": "&ffn_params",
@@ -47,7 +49,7 @@ VALUES = {
     "const pco_chat_message *": "&chat_message", "const pco_chat_params *": "&chat_params", "pco_chat_render count": "1", "pco_chat_source model": "decoder", "pco_chat_render model": "decoder", "pco_chat_encode model": "decoder",
     "pco_chat_encode count": "1", "pco_chat_answer count": "1", "pco_chat_answer generate": "&chat_generate", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
-FUNCTIONS = {"pco_text_fn", "pco_attention_fn", "pco_beam_fn", "pco_answer_fn"}
+FUNCTIONS = {"pco_text_fn", "pco_attention_fn", "pco_beam_fn", "pco_answer_fn", "pco_speech_fn"}
 ALWAYS_ALLOWED = {"err", "user"}
 
 

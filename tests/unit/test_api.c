@@ -11,6 +11,7 @@
 #include "portico/portico.h"
 #include "portico/sequence.h"
 #include "portico/session.h"
+#include "portico/speech.h"
 #include "portico/train.h"
 #include "runtime/dlpack.h"
 
@@ -36,6 +37,12 @@ static int take_beam(void *user, const pco_beam *beam)
 static int take_answer(void *user, const pco_generate_stats *stats)
 {
     (void)user, (void)stats;
+    return 0;
+}
+
+static int take_speech(void *user, const pco_speech_segment *segment)
+{
+    (void)user, (void)segment;
     return 0;
 }
 
@@ -123,8 +130,8 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         print_message("%s\n", what); \
         const pco_status status = (call); \
         null_status(what, status, allowed, err.message); \
-        free(ids_out), free(text_out), free(numbers_out); \
-        ids_out = NULL, text_out = NULL, numbers_out = NULL; \
+        free(ids_out), free(text_out), free(numbers_out), free(samples_out); \
+        ids_out = NULL, text_out = NULL, numbers_out = NULL, samples_out = NULL; \
         CLEAR_ONNX; \
         if (managed_out) managed_out->deleter(managed_out), managed_out = NULL; \
         pco_weights_close(weights_out); \
@@ -152,7 +159,6 @@ static size_t null_read(const char *file, void *data, size_t size)
     return bytes;
 }
 
-#ifdef PCO_HAVE_ONNX
 /* A file in memory that holds those bytes, and its path. */
 static int null_file(const void *data, size_t size, char file[64])
 {
@@ -161,7 +167,6 @@ static int null_file(const void *data, size_t size, char file[64])
     snprintf(file, 64, "/proc/self/fd/%d", fd);
     return fd;
 }
-#endif
 
 /* The file with a chat template as its first key: 64 bytes, so that what lies behind keeps its alignment. */
 static size_t null_with_template(const unsigned char *gguf, size_t bytes, unsigned char *out)
@@ -443,6 +448,13 @@ static const DLManagedTensor managed = {
 static pco_executable_stats counts = {.size = sizeof counts};
 static pco_training_result training_result = {.size = sizeof training_result};
 
+/* One sample of silence, as a file. */
+static const char sound_bytes[] =
+    "RIFF\0\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3E\0\0\0\x7D\0\0\2\0\x10\0data\2\0\0\0\0";
+static char sound_path[64];
+static const pco_transcribe_params transcribe_params = {.size = sizeof transcribe_params};
+static pco_transcribe_stats transcribe_stats = {.size = sizeof transcribe_stats};
+
 /* The calls (null_calls.h, made from the headers) find their arguments here by name. */
 static void test_null(void **state)
 {
@@ -463,7 +475,7 @@ static void test_null(void **state)
     int32_t *ids_out = NULL, id_out;
     size_t count_out;
     char *text_out = NULL;
-    float logits[1000];
+    float logits[1000], *samples_out = NULL;
     double *numbers_out = NULL;
     pco_graph *graph = NULL;
     pco_session *session, *session_out = NULL;
@@ -533,6 +545,7 @@ int main(int argc, char **argv)
     path = argv[1];
     decoder_path = argv[2];
     unsetenv("PORTICO_BACKEND");
+    (void)null_file(sound_bytes, sizeof sound_bytes, sound_path); /* open until the end */
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_null),   cmocka_unit_test(test_null_is_none),
                                        cmocka_unit_test(test_embed),  cmocka_unit_test(test_backend),
                                        cmocka_unit_test(test_fork),   cmocka_unit_test(test_fork_session),

@@ -126,6 +126,13 @@ static const config_family families[] = {
       {"is_gated_act", "true", NULL},
       {"relative_attention_num_buckets", "2", NULL},
       {"is_encoder_decoder", "false", NULL}}},
+    {"whisper",
+     CONFIG_SEQ2SEQ ", \"encoder_attention_heads\": 4, \"decoder_attention_heads\": 4",
+     {{"num_mel_bins", "0", NULL},
+      {"encoder_attention_heads", "5", NULL},
+      {"max_source_positions", "0", NULL},
+      {"activation_function", "\"mish\"", NULL},
+      {"is_encoder_decoder", "false", NULL}}},
 };
 enum { CONFIG_FAMILIES = sizeof families / sizeof *families };
 
@@ -180,6 +187,7 @@ static void test_published(void **state)
                 {"bart", "extra_pos_embeddings", "2"},
                 {"marian", "static_position_embeddings", "true"},
                 {"distilbert", "sinusoidal_pos_embds", "true"},
+                {"whisper", "scale_embedding", "true"},
                 {"albert", "down_scale_factor", "1"}};
     pco_model_spec spec;
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)

@@ -220,6 +220,7 @@ typedef struct pco_nn_attention_params {
     double scale;                        /* factor on query key^T; 0: 1 / sqrt(head_dim) */
     double softcap;                      /* above 0: scores become softcap * tanh(score / softcap) */
     int64_t window;                      /* above 0: a row sees that many keys, its own the last */
+    int no_key_bias;                     /* with bias: 1: the projection of keys has none; not with `fused` */
 } pco_nn_attention_params;
 
 /* Keys or values of L sequences, [L,T,G,D], which the device keeps from run to run. In the graph's memory. */
