@@ -114,13 +114,18 @@ static pco_status transcribe_file(pco_model *model, transcribe_output *out, pco_
     float *samples;
     size_t count;
     pco_status status = pco_sound_read(out->file, &samples, &count, err);
+    if (!status && !count) {
+        pco_free(samples);
+        status = pco_fail(err, PCO_ERROR_INVALID, "%s: the sound has no samples", out->file);
+    }
     if (status) return status;
     out->pieces = 0;
     status = pco_model_transcribe(model, samples, count, &params, transcribe_receive, out, &stats, err);
     pco_free(samples);
     if (status == PCO_ERROR_CANCELLED && cli_interrupted()) status = PCO_OK;
     if (!status) status = pco_writer_check(&out->line, "a transcript", err);
-    if (!arguments->json && !arguments->timestamps && out->pieces && putchar('\n') == EOF) out->broken = 1;
+    const int line = !arguments->json && !arguments->timestamps && (!status || out->pieces);
+    if (line && putchar('\n') == EOF) out->broken = 1; /* also where nothing is said: a line for each file */
     if (!status)
         fprintf(stderr,
                 "transcribed  %.2f s of sound%s%s in %" PRId64 " window%s, %" PRId64

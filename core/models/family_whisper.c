@@ -71,7 +71,7 @@ static void whisper_read(pco_hub_reader *r, pco_model_spec *spec)
                                  spec->d_model, heads[side]);
     }
     spec->sound.bands = pco_hub_size_or(r, "num_mel_bins", PCO_LOG_MEL_BANDS, 80);
-    spec->sound.rows = pco_hub_size_or(r, "max_source_positions", 1 << 20, 1500);
+    spec->sound.rows = pco_hub_size_or(r, "max_source_positions", 1 << 14, 1500);
     spec->max_position_embeddings = pco_hub_size_or(r, "max_target_positions", 1 << 24, 448);
     spec->activation_function = pco_hub_activation(r, "activation_function", PCO_NN_GELU);
     pco_spec_set_norm(spec);

@@ -151,12 +151,16 @@ static pco_status speech_read_features(const cJSON *root, const char *label, con
 /* folder/name as JSON, read by one of the two; nothing where there is no such file. */
 static pco_status speech_file(const pco_model_file *file, const char *name, pco_speech *speech, pco_error *err)
 {
-    char label[1200];
-    cJSON *root;
-    snprintf(label, sizeof label, "%.1000s/%s", file->path, name);
-    if (access(label, F_OK) != 0) return PCO_OK;
-    pco_status status = pco_json_load(label, &root, err);
-    if (status) return status;
+    char *label;
+    cJSON *root = NULL;
+    pco_status status = PCO_OK;
+    if (asprintf(&label, "%s/%s", file->path, name) < 0)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a path");
+    if (access(label, F_OK) == 0) status = pco_json_load(label, &root, err);
+    if (status || !root) {
+        free(label);
+        return status;
+    }
     if (!cJSON_IsObject(root))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: not an object", label);
     else if (speech)
@@ -164,6 +168,7 @@ static pco_status speech_file(const pco_model_file *file, const char *name, pco_
     else
         status = speech_read_features(root, label, &file->spec, err);
     cJSON_Delete(root);
+    free(label);
     return status;
 }
 

@@ -598,6 +598,9 @@ says "transcribe: it says which there are" err "language 'xx' is none that the m
 run transcribe "$speech/whisper_en" "$speech/sound.wav" --task translate --device cpu; status "transcribe: one language" 1
 run transcribe "$speech/whisper" "$speech/features.safetensors" --device cpu; status "transcribe: no WAV file" 1
 says "transcribe: no WAV file" err 'not a WAV file that can be read'
+head -c 40 "$speech/sound.wav" > "$work/none.wav"; printf '\0\0\0\0' >> "$work/none.wav"
+run transcribe "$speech/whisper" "$work/none.wav" --device cpu; status "transcribe: no samples" 1
+says "transcribe: no samples" err "none.wav: the sound has no samples"
 run transcribe "$speech/whisper"; status "transcribe: no file" 2; says "transcribe: no file" err 'a WAV file is missing'
 run transcribe "$source/models/dates" "$speech/sound.wav" --device cpu; status "transcribe: a model of text" 1
 run run "$speech/whisper" --prompt x --device cpu; status "run: a model that hears" 1

@@ -131,7 +131,12 @@ static void test_rules(void **state)
     assert_true(ended > 10 && chains - ended > 3);
     pco_beams *beams;
     int done;
-    const pco_beam_rules rules = {1, 2, 4, 1, PCO_BEAM_STOP_LIKELY, ends_with_0, NULL};
+    const pco_beam_rules rules = {.beams = 1,
+                                  .vocab_size = 2,
+                                  .max_tokens = 4,
+                                  .length_penalty = 1,
+                                  .stopping = PCO_BEAM_STOP_LIKELY,
+                                  .ends = ends_with_0};
     check_ok(pco_beams_create(&rules, &beams, &err));
     check_fails(pco_beams_step(beams, (float[]){1, NAN}, (int64_t[1]){0}, (int32_t[1]){0}, &done, &err),
                 PCO_ERROR_INVALID, "token 1");
