@@ -161,7 +161,8 @@ tests() {
   name=$(tr -c 'A-Za-z0-9\n' '-' <<<"$1")
   shift
   rm -f "$build/meson-logs/$name.json"
-  meson test -C "$build" --no-rebuild --logbase "$name" "$@" || status=$?
+  # Limits are for hangs: a machine that has other work gets several times as long.
+  meson test -C "$build" --no-rebuild --logbase "$name" --timeout-multiplier 4 "$@" || status=$?
   [ -s "$build/meson-logs/$name.json" ] || { echo "no test was selected: $*"; echo "0 passed, 1 failed"; return 1; }
   python3 "$root/scripts/results.py" meson "$build/meson-logs/$name.json"
   return $status
