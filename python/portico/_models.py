@@ -18,7 +18,8 @@ EARLY_STOPPING = {False: 0, True: 1, "never": 2}  # pco_early_stopping
 @dataclass(frozen=True)
 class Stats:
     """What generating took: tokens, seconds, and why it ended ("end", "max_tokens", "context", "callback" or "stop"); how
-    often the context was shifted; and how many tokens a draft proposed, and how many of those are in the text."""
+    often the context was shifted; how many tokens a draft proposed, and how many of those are in the text; and how many of
+    a prompt were copied from another one of a batch."""
 
     stop_reason: str
     prompt_tokens: int
@@ -28,11 +29,12 @@ class Stats:
     context_shifts: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    shared_tokens: int = 0
 
 
 def _stats(stats):
     return Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds, stats.generated_tokens,
-                 stats.generation_seconds, stats.context_shifts, stats.drafted_tokens, stats.accepted_tokens)
+                 stats.generation_seconds, stats.context_shifts, stats.drafted_tokens, stats.accepted_tokens, stats.shared_tokens)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Model(_runtime.Opened):
     """A model that portico.load opened on a device. Calls of several threads wait for each other; close() or `with` gives
     its memory back."""
 
-    def __init__(self, path, device=None, context_length=0, progress=None, adapter=None, cache_type="f32"):
+    def __init__(self, path, device=None, context_length=0, progress=None, adapter=None, cache_type="f32", sequences=0):
         path = os.fspath(path)
         bar = None
         if progress is None or isinstance(progress, bool):
@@ -109,7 +111,7 @@ class Model(_runtime.Opened):
             except BaseException as error:  # C knows no exceptions: raised again below
                 raised.append(error)
                 return 1
-        params = native.ModelParams(context_length=int(context_length),
+        params = native.ModelParams(context_length=int(context_length), sequences=int(sequences),
                                     cache_type=_choice(cache_type, CACHE_TYPES, "cache_type"))
         device = _runtime.device_spec(device) or _runtime.current_device()
         if device is not None:
@@ -286,6 +288,47 @@ class Model(_runtime.Opened):
         if progress is not False and _progress.wanted(progress):
             return _progress.progress(pieces, max_tokens or None, "generating", "pieces")
         return pieces
+
+    def generate_batch(self, prompts, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0, typical_p=0.0,
+                       repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, repeat_last_n=0,
+                       stop_strings=None, seed=0, echo=False, prefix=None, context_shift=False, keep=0, grammar=None,
+                       json_schema=None):
+        """What generate writes for each of several prompts: a list of texts, in the order of the prompts.
+
+        A decoder that was loaded with room for several sequences (portico.load's `sequences`) continues as many side by
+        side, one token of each in one run, and reads what prompts have in common once (shared_tokens); the texts are those
+        that each prompt would have alone, but for rounding. The arguments are generate's. Afterwards last_stats has the
+        Stats of each, a list. Errors: as generate's, by the number of the prompt.
+        """
+        self._open()
+        prompts = [native.encoded(p, "prompts") for p in ([prompts] if isinstance(prompts, str) else prompts)]
+        params, _ = self._sampling(
+            echo, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            typical_p=typical_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+            frequency_penalty=frequency_penalty, repeat_last_n=repeat_last_n, stop_strings=stop_strings, seed=seed,
+            context_shift=context_shift, keep=keep, logprobs=None, grammar=grammar, json_schema=json_schema, draft=None,
+            draft_tokens=0)
+        if prefix is not None:
+            params.prefix = native.encoded(prefix, "prefix")
+        count = len(prompts)
+        texts, answers = [bytearray() for _ in prompts], [None] * count
+
+        def text(user, data, size):
+            texts[user - 1] += ctypes.string_at(data, size)
+            return 0
+
+        def answered(user, stats):
+            answers[user - 1] = _stats(stats.contents)
+            return 0
+        users = (ctypes.c_void_p * max(count, 1))(*range(1, count + 1))  # 0 would be NULL
+        array = (ctypes.c_char_p * max(count, 1))(*prompts)
+        with self._context.use():
+            self._forget()
+            native.check(native.model_generate_batch(self._open(), array, count, params, native.TEXT(text),
+                                                     native.ANSWER(answered), users, native.GenerateStats(),
+                                                     native.error_buffer()))
+        self.last_stats, self.last_tokens = answers, None
+        return [text.decode("utf-8", "replace") for text in texts]
 
     def beam_search(self, prompt, *, beams=4, returned=1, length_penalty=1.0, early_stopping=False, max_tokens=0, prefix=None,
                     progress=None):
@@ -499,7 +542,7 @@ class Model(_runtime.Opened):
         return f"<portico.Model {info['architecture']}, {info['parameters']} parameters, on {info['device']}>"
 
 
-def load(path, *, device=None, context_length=0, adapter=None, cache_type="f32", progress=None):
+def load(path, *, device=None, context_length=0, adapter=None, cache_type="f32", sequences=0, progress=None):
     """Opens a model: a .gguf file, or a folder with config.json and model.safetensors.
 
         for piece in portico.load("model.gguf").generate("Once upon a time"):
@@ -508,7 +551,8 @@ def load(path, *, device=None, context_length=0, adapter=None, cache_type="f32",
     device: as in PORTICO_BACKEND; None: that of `with portico.device(...)`, or the best there is. context_length: most
     tokens of a sequence; 0: what the file says, at most 4096. adapter: a folder with a low-rank adapter (LoRA) in PEFT's
     layout, which is added to the weights. cache_type: how keys and values are kept: "f32", "f16" (half the memory) or
-    "q8_0" (about a quarter). progress: True or False: a bar on stderr; None: where that is a terminal; or a function that is called with a share between 0 and 1 while the model is opened, which cancels by
+    "q8_0" (about a quarter). sequences: how many texts generate_batch continues side by side (decoder-only; 0: one), each
+    with a cache of its own. progress: True or False: a bar on stderr; None: where that is a terminal; or a function that is called with a share between 0 and 1 while the model is opened, which cancels by
     returning something true (CancelledError).
     """
-    return Model(path, device, context_length, progress, adapter, cache_type)
+    return Model(path, device, context_length, progress, adapter, cache_type, sequences)

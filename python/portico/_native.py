@@ -163,7 +163,7 @@ class GenerateStats(Sized):
     _fields_ = [("size", c_size_t), ("stop_reason", c_int), ("load_seconds", c_double), ("prompt_tokens", c_int64),
                 ("prompt_seconds", c_double), ("generated_tokens", c_int64), ("generation_seconds", c_double),
                 ("peak_device_bytes", c_uint64), ("context_shifts", c_int64), ("drafted_tokens", c_int64),
-                ("accepted_tokens", c_int64)]
+                ("accepted_tokens", c_int64), ("shared_tokens", c_int64)]
 
 
 BEAM_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64)
@@ -285,6 +285,9 @@ model_detokenize = _function(_builds, "pco_model_detokenize", c_int, _handle, _i
                              POINTER(c_size_t), _err)
 model_generate = _function(_runs, "pco_model_generate", c_int, _handle, c_char_p, POINTER(GenerateParams), TEXT,
                            c_void_p, POINTER(GenerateStats), _err)
+ANSWER = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(GenerateStats))
+model_generate_batch = _function(_runs, "pco_model_generate_batch", c_int, _handle, POINTER(c_char_p), c_size_t,
+                                 POINTER(GenerateParams), TEXT, ANSWER, POINTER(c_void_p), POINTER(GenerateStats), _err)
 model_beam_search = _function(_runs, "pco_model_beam_search", c_int, _handle, c_char_p, POINTER(GenerateParams),
                               POINTER(BeamParams), BEAM, c_void_p, POINTER(GenerateStats), _err)
 sound_read = _function(_runs, "pco_sound_read", c_int, c_char_p, POINTER(c_void_p), POINTER(c_size_t), _err)

@@ -63,6 +63,28 @@ def test_decoder_text_ids_and_logits():
         assert isinstance(model.decode(ids), str)
 
 
+def test_generates_a_batch(dates):
+    prompts = ["THE 21ST OF OCTOBER, 2038", "3 Sep 51", "", "4 July 2031"]
+    assert dates.generate_batch(prompts) == ["".join(dates.generate(p)) for p in prompts]
+    assert dates.generate_batch(prompts) and [s.stop_reason for s in dates.last_stats] == ["end"] * 4
+    assert dates.generate_batch([]) == [] and dates.last_stats == []
+    assert dates.generate_batch("3 Sep 51", max_tokens=4) == ["2051"]
+    with pytest.raises(portico.InvalidError, match="max_tokens"):
+        dates.generate_batch(prompts, max_tokens=-1)
+
+
+def test_a_batch_shares_what_prompts_begin_with():
+    path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
+    prompts = ["one two three four five six", "one two three four five seven", "eight"]
+    options = {"max_tokens": 8, "temperature": 1.0, "seed": 3}
+    with portico.load(path, sequences=3) as model, portico.load(path) as alone:
+        assert model.info["sequences"] == 3
+        assert model.generate_batch(prompts, **options) == ["".join(alone.generate(p, **options)) for p in prompts]
+        assert [s.generated_tokens for s in model.last_stats] == [8, 8, 8]
+        assert model.last_stats[1].shared_tokens > 0 and model.last_stats[2].shared_tokens == 0
+        assert "".join(model.generate("eight", max_tokens=2))  # the caches are free again
+
+
 def test_how_tokens_are_drawn():
     """Each limit against what it means for the logits, which last_tokens has."""
     path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")

@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <portico/beam.h>
 #include <portico/portico.h>
 #include <unistd.h>
 
@@ -71,6 +72,21 @@ static void test_greedy(void **state)
     aren_check(run, "آتزمون", "atzo", 0, "atzomon");
 }
 
+static int aren_collect_beam(void *user, const pco_beam *beam) { return aren_collect(user, beam->text, beam->bytes); }
+
+/* The best of four texts: published as the same as the greedy one. */
+static void test_beams(void **state)
+{
+    static const char *const pairs[][2] = {{"آتزمون", "atzmon"}, {"آزا", "azza"}, {"", ""}};
+    aren_run *run = *state;
+    const pco_beam_params how = {.size = sizeof how, .beams = 4};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        aren_text text = {.size = 0};
+        check_ok(pco_model_beam_search(run->model, pairs[i][0], NULL, &how, aren_collect_beam, &text, NULL, &err));
+        assert_string_equal(text.data, pairs[i][1]);
+    }
+}
+
 /* Published to 6 digits, tolerance 1e-5. */
 static void aren_score(aren_run *run, const char *source, const char *target, const double *want, size_t wanted)
 {
@@ -111,8 +127,10 @@ int main(int argc, char **argv)
     aren_run rounded = {.folder = argv[1], .name = "aren-transliteration-i8"};
     const struct CMUnitTest tests[] = {
         {"float: greedy", test_greedy, aren_open, aren_close, &exact},
+        {"float: beams", test_beams, aren_open, aren_close, &exact},
         {"float: score", test_score, aren_open, aren_close, &exact},
         {"int8: greedy", test_greedy, aren_open, aren_close, &rounded},
+        {"int8: beams", test_beams, aren_open, aren_close, &rounded},
     };
     return cmocka_run_group_tests_name("aren", tests, NULL, NULL);
 }

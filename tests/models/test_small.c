@@ -109,8 +109,12 @@ static void test_bert(void **state)
                              &err));
     for (int i = 0; i < 5; i++) worst = fmax(worst, fabs((double)row[i] - want[i]));
     print_message("  bert: largest difference %.2e of five numbers\n", worst);
-    /* published in float32: 12 layers that each round to 2^-24 of values of 1 to 2 are within some 1e-6 */
-    assert_true(worst <= 5e-6);
+    /* Published in float32: in double (cpu:reference) they are 7.2e-7 off. What else comes is a device's own rounding:
+     * of all 256 numbers of a text an rms of 0.6e-6 to 1.4e-6 on cpu:native, PoCL and lavapipe alike, whose values are
+     * about 1 (12 layers, of which each adds some roundings of 2^-24), so that the largest of five may be three times
+     * that. */
+    const char *device = getenv("PORTICO_BACKEND");
+    assert_true(worst <= (device && strcmp(device, "cpu:reference") == 0 ? 1e-6 : 5e-6));
     small_close(&model);
 }
 
