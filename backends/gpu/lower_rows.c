@@ -154,8 +154,9 @@ static pco_status gpu_lower_reduce_node(gpu_lowering *gpu)
     const gpu_reduction r = gpu_node_reduction(gpu);
     const uint64_t window = gpu_window(gpu, gpu_element_bytes(x->dtype));
     if (gpu_count(y) == 0) return gpu->status;
-    if (gpu_count(x) <= window) return gpu_emit_reduce(gpu, &r, 0, r.kept.size[0]);
-    const uint64_t step = r.outer_kept ? window / r.kept.stride[0] : 0;
+    const uint64_t most = gpu_max(gpu_count(x), gpu_count(y)); /* of no terms there are more results than terms */
+    if (most <= window) return gpu_emit_reduce(gpu, &r, 0, r.kept.size[0]);
+    const uint64_t step = r.outer_kept ? window / (most / r.kept.size[0]) : 0;
     if (step == 0) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
                         "%s exceeds the device's binding limit, and these axes cannot be cut into windows", x->name);

@@ -40,7 +40,10 @@ static int64_t must_piece(const conf_case *one, pco_split_rule split, uint32_t i
     }
     case PCO_SPLIT_ROWS:
     case PCO_SPLIT_MATMUL: return must_product(tensor, last);
-    case PCO_SPLIT_AXIS: return must_product(tensor, axis < last ? axis : last);
+    case PCO_SPLIT_AXIS: /* a result may lack the axis */
+        if (input == PCO_NONE && tensor->rank < one->in[0].rank)
+            return must_product(tensor, axis < tensor->rank ? axis : tensor->rank);
+        return must_product(tensor, axis < last ? axis : last);
     case PCO_SPLIT_OUTER: return must_product(tensor, 1);
     case PCO_SPLIT_PLANES: return must_product(tensor, last ? last - 1 : 0);
     default: return must_product(tensor, 0);

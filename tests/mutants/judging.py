@@ -21,8 +21,11 @@ def device_environment(build, device):
 
 
 class Verdict:
-    def __init__(self, outcome, by, seconds):
+    """`refused`: the cases that the device did not take, by op and number."""
+
+    def __init__(self, outcome, by, seconds, lines=()):
         self.outcome, self.by, self.seconds = outcome, by, seconds
+        self.refused = {' '.join(line.split()[1:3]) for line in lines if ']: unsupported' in line}
 
 
 def named(ops):
@@ -38,7 +41,7 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     command += [] if own else ['--in-process']  # worker processes cost time, and find nothing more in a kernel
     command += ['--ops-from' if library else '--ops', named(ops)] if ops else []
     command += ['--variant', variant] if variant else []
-    start, last, text = time.monotonic(), time.monotonic(), b''
+    start, last, pieces = time.monotonic(), time.monotonic(), []
     child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.PIPE, start_new_session=True)
     hung = False
@@ -48,7 +51,7 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
             piece = os.read(child.stderr.fileno(), 1 << 16)
             if not piece:
                 break
-            text = (text + piece)[-65536:]
+            pieces.append(piece)
             last = time.monotonic()
         elif time.monotonic() - last > silence:
             hung = True
@@ -57,17 +60,17 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     status = child.wait()
     child.stderr.close()
     seconds = time.monotonic() - start
-    lines = [line for line in text.decode(errors='replace').split('\n') if line.strip()]
+    lines = [line for line in b''.join(pieces).decode(errors='replace').split('\n') if line.strip()]
     if hung:
         return Verdict('killed', f'hung after {seconds:.0f} s', seconds)
     refused = [line for line in lines if library and ']: unsupported' in line]
     if status == 0 and refused:
         return Verdict('killed', refused[0][:300], seconds)
     if status == 0:
-        return Verdict('survived', '', seconds)
+        return Verdict('survived', '', seconds, lines)
     bad = [line for line in lines if ']: fail' in line or ']: mistrusted' in line or ']: crashed' in line or
            ']: hung' in line or ']: device lost' in line or ']: flaky' in line]
     by = bad[0] if bad else lines[-1] if lines else f'status {status}'
     if status < 0:
         by = f'the program died by signal {-status}'
-    return Verdict('nothing' if status == 2 else 'killed', by[:300], seconds)
+    return Verdict('nothing' if status == 2 else 'killed', by[:300], seconds, lines)

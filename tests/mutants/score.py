@@ -77,7 +77,7 @@ class Course:
         self.kernels = sources.Kernels(self.lowering)
         self.suite = suite_hash()
         self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
-        self.environments, self.lock, self.sound = {}, threading.Lock(), set()
+        self.environments, self.lock, self.sound, self.refused = {}, threading.Lock(), set(), {}
         self.with_sanitizers, self.argued = None, self.results.argued
         self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
         self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
@@ -115,6 +115,19 @@ class Course:
                 raise SystemExit(f'{device}{words} does not pass tier {tier} of {judging.named(ops)} without a fault, so that '
                                  f'nothing can be measured there: {verdict.by or verdict.outcome}')
             self.sound.add(what)
+
+    def refused_anyway(self, device, tier, stage, builder, environment):
+        """What a device of small windows refuses without the fault."""
+        what = (device, tier, tuple(stage.ops), stage.variant)
+        with self.lock:
+            if what not in self.refused:
+                builder.make(None)
+                verdict = judging.conformance(builder.build, environment, device, tier, stage.ops, stage.variant)
+                if verdict.outcome == 'killed':
+                    raise SystemExit(f'{device} (windows of {plugins.WINDOW} bytes) does not pass tier {tier} of '
+                                     f'{judging.named(stage.ops)} without a fault: {verdict.by}')
+                self.refused[what] = verdict.refused
+            return self.refused[what]
 
     def sanitized(self):
         """The build with sanitizers, brought up to date once; None where there is none."""
@@ -223,7 +236,8 @@ def sees_hazards(course, mutant, stages, worker):
 
 
 def sees_windows(course, mutant, stages, worker):
-    """Does it show when tensors are cut into windows that begin anywhere, as only large ones are otherwise?"""
+    """Does it show when tensors are cut into windows that begin anywhere, as only large ones are otherwise? What is
+    refused there, and taken without the fault, shows it too."""
     arguments = course.arguments
     builder, environment = course.builder('vulkan', worker), course.environment(arguments.device, worker)
     builder.small_windows = True
@@ -236,6 +250,10 @@ def sees_windows(course, mutant, stages, worker):
         if verdict.outcome == 'killed':
             course.require_sound(arguments.device, arguments.tier, stage.ops, stage.variant, builder, environment)
             return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
+        if verdict.refused:
+            new = verdict.refused - course.refused_anyway(arguments.device, arguments.tier, stage, builder, environment)
+            if new:
+                return f'windows of {plugins.WINDOW} bytes: {min(new)} is refused, and is not without the fault'
     return None
 
 

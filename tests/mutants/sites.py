@@ -178,9 +178,10 @@ def sites_in(path, text, start, line, shown, edits, tag):
 
 def choose(count, seed, keep=False):
     """`count` sites in turn from the files and kinds that have the fewest; with `keep`, those of mechanical.txt that are
-    still there come first."""
+    still there come first, and without, they are left out: the suite is fitted to them."""
     buckets, taken = {}, {}
-    kept = {site.name: site for site in mechanical()} if keep else {}
+    listed = {site.name: site for site in mechanical()}
+    kept = listed if keep else {}
     for path in files():
         for site in sites_of(path):
             bucket = site.kind, path
@@ -188,7 +189,7 @@ def choose(count, seed, keep=False):
             if site.name in kept:
                 taken[bucket] = taken.get(bucket, 0) + 1
                 taken[path] = taken.get(path, 0) + 1
-            else:
+            elif site.name not in listed:
                 buckets[bucket].append(site)
     order = sorted(buckets, key=lambda bucket: digest(f'{seed} {bucket}'))
     for bucket in order:

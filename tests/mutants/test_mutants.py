@@ -45,8 +45,10 @@ class Mutants(unittest.TestCase):
     def test_spread(self):
         for kind in ('arithmetic', 'index', 'comparison', 'constant', 'barrier'):
             self.assertTrue(any(m.kind == kind for m in self.mechanical), kind)
-        touched = {m.file for m in sites.choose(190, 1)}
-        self.assertEqual([f for f in sites.files() if f not in touched and sites.sites_of(f)], [])
+        touched, listed = {m.file for m in sites.choose(190, 1)}, {m.name for m in self.mechanical}
+        self.assertEqual([f for f in sites.files() if f not in touched and
+                          {site.name for site in sites.sites_of(f)} - listed], [])
+        self.assertFalse({m.name for m in sites.choose(190, 1)} & listed)
 
     def test_nobody_lists_a_new_file(self):
         """A file has faults before mechanical.txt names it, and functions that only choose have none."""
