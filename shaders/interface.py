@@ -8,7 +8,8 @@ A .kern file, or what it includes, declares in lines of their own
     PARAMETER(type, NAME, count)    several of them: NAME(i), i a literal number
     BUFFER(access, name)            READ, or WRITE (which also reads); READ4, WRITE4: as vectors of four words
     NEEDS(FEATURE)                  PCO_GPU_NEEDS_FEATURE: a row without it is not offered by a device
-    OPERATION(NAME[, OP])           OP_NAME: the number of operation OP (NAME, if it is not given) in core/graph/ops.def
+    OPERATIONS(family ...)          OP_NAME: the number in core/graph/ops.def of each operation NAME of these families.
+                                    The kernel has to name them all: one that is what is left, in a comment
 
 Numbers are given in the order of the lines. Lines between #if and #endif count where the row's defines make them, so
 that rows of one file may have different buffers. Rows with one interface have the same constants and parameters; a row
@@ -20,7 +21,7 @@ import re
 import dtypes
 import ops
 
-DECLARATION = re.compile(r'^(INTERFACE|SPEC|PARAMETER|BUFFER|NEEDS|OPERATION)\(([^()]*)\)[ \t]*(//.*)?$')
+DECLARATION = re.compile(r'^(INTERFACE|SPEC|PARAMETER|BUFFER|NEEDS|OPERATIONS)\(([^()]*)\)[ \t]*(//.*)?$')
 DEFINE = re.compile(r'^#define[ \t]+(\w+)(?![\w(])[ \t]*(.*)$')
 CONDITION = re.compile(r'^#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b(.*)$')
 TYPES = {'int': ('PI', 'uint32_t'), 'uint': ('P', 'uint32_t'), 'float': ('PF', 'float')}  # in a kernel, in C
@@ -32,6 +33,7 @@ class Interface:
     def __init__(self):
         self.name, self.specs, self.parameters, self.buffers, self.needs = None, [], [], [], []
         self.loads = []  # of parameters into variables: statements
+        self.operations = []  # that the kernel has to know
 
     def n_parameters(self):
         return sum(count or 1 for _, _, count in self.parameters)
@@ -98,8 +100,10 @@ def declare(interface, word, values, where, as_variables):
     if word == 'NEEDS' and len(values) == 1:
         interface.needs.append(values[0])
         return ''
-    if word == 'OPERATION' and len(values) in (1, 2) and values[-1] in ops.NUMBERS:
-        return f'#define OP_{values[0]} {ops.NUMBERS[values[-1]]}'
+    if word == 'OPERATIONS' and all(family in ops.FAMILIES for family in values):
+        names = [name for family in values for name in ops.FAMILIES[family]]
+        interface.operations += names
+        return '\n'.join(f'#define OP_{name} {ops.NUMBERS[name]}' for name in names)
     if word == 'INTERFACE' and len(values) == 1 and interface.name is None:
         interface.name = values[0]
         return ''
@@ -130,6 +134,9 @@ def expand(pieces, defines, where, as_variables=False):
             len(interface.buffers) > MAX_BUFFERS):
         raise SystemExit(f'{where}: more than {MAX_SPECS - FIRST_SPEC} constants, {MAX_PARAMETERS} parameters or '
                          f'{MAX_BUFFERS} buffers')
+    for name in interface.operations:  # beside the line that gives the number
+        if len(re.findall(rf'\bOP_{name}\b', '\n'.join(out))) < 2:
+            raise SystemExit(f'{where}: {name.lower()} is in one of its families, and nothing here is for OP_{name}')
     bound = ' SEP '.join(f'{ACCESS[access]}({i}, {name})' for i, (access, name) in enumerate(interface.buffers))
     first = f'#define BUFFERS {bound}\n'
     if as_variables:

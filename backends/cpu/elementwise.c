@@ -348,53 +348,78 @@ static double cpu_reference_clamp(const cpu_node *node, double x)
     return x > high ? high : x;
 }
 
+/* What the two functions below have to know: without `default`, they do not compile where an operation is missing. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch"
+#define CPU_LISTED                    ~, CPU_MEMBER
+#define CPU_IF(listed, NAME)          CPU_SECOND(listed, CPU_NO_MEMBER, ~)(NAME)
+#define CPU_SECOND(...)               CPU_SECOND_OF(__VA_ARGS__)
+#define CPU_SECOND_OF(first, of, ...) of
+#define CPU_MEMBER(NAME)              CPU_##NAME = PCO_OP_##NAME,
+#define CPU_NO_MEMBER(NAME)
+#define ONE_unary               CPU_LISTED
+#define ONE_clamp               CPU_LISTED
+#define ONE_cast                CPU_LISTED
+#define ONE_logical_not         CPU_LISTED
+#define ONE(NAME, name, family) CPU_IF(ONE_##family, NAME)
+typedef enum cpu_one_op { PCO_OPERATIONS(ONE) } cpu_one_op;
+#define TWO_binary              CPU_LISTED
+#define TWO_compare             CPU_LISTED
+#define TWO_logical             CPU_LISTED
+#define TWO(NAME, name, family) CPU_IF(TWO_##family, NAME)
+typedef enum cpu_two_op { PCO_OPERATIONS(TWO) } cpu_two_op;
+
 static double cpu_reference_one(const cpu_node *node, double x)
 {
-    switch (node->op->op) {
-    case PCO_OP_LOGICAL_NOT: return x == 0;
-    case PCO_OP_NEG: return -x;
-    case PCO_OP_ABS: return fabs(x);
-    case PCO_OP_SIGN: return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
-    case PCO_OP_FLOOR: return floor(x);
-    case PCO_OP_RECIPROCAL: return 1 / x;
-    case PCO_OP_CLAMP: return cpu_reference_clamp(node, x);
-    case PCO_OP_EXP: return exp(x);
-    case PCO_OP_LOG: return log(x);
-    case PCO_OP_SQRT: return sqrt(x);
-    case PCO_OP_RSQRT: return 1 / sqrt(x);
-    case PCO_OP_SIN: return sin(x);
-    case PCO_OP_COS: return cos(x);
-    case PCO_OP_TANH: return tanh(x);
-    case PCO_OP_ERF: return erf(x);
-    case PCO_OP_SIGMOID: return 1 / (1 + exp(-x));
-    case PCO_OP_ISFINITE: return isfinite(x) != 0;
-    case PCO_OP_RELU: return x > 0 ? x : x <= 0 ? 0 : x;
-    case PCO_OP_GELU: return cpu_reference_gelu(x, node->attrs.gelu.approximate != 0);
-    case PCO_OP_SILU: return cpu_reference_silu(x);
-    default: return x; /* cast */
+    switch ((cpu_one_op)node->op->op) {
+    case CPU_LOGICAL_NOT: return x == 0;
+    case CPU_NEG: return -x;
+    case CPU_ABS: return fabs(x);
+    case CPU_SIGN: return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+    case CPU_FLOOR: return floor(x);
+    case CPU_RECIPROCAL: return 1 / x;
+    case CPU_CLAMP: return cpu_reference_clamp(node, x);
+    case CPU_EXP: return exp(x);
+    case CPU_LOG: return log(x);
+    case CPU_SQRT: return sqrt(x);
+    case CPU_RSQRT: return 1 / sqrt(x);
+    case CPU_SIN: return sin(x);
+    case CPU_COS: return cos(x);
+    case CPU_TANH: return tanh(x);
+    case CPU_ERF: return erf(x);
+    case CPU_SIGMOID: return 1 / (1 + exp(-x));
+    case CPU_ISFINITE: return isfinite(x) != 0;
+    case CPU_RELU: return x > 0 ? x : x <= 0 ? 0 : x;
+    case CPU_GELU: return cpu_reference_gelu(x, node->attrs.gelu.approximate != 0);
+    case CPU_SILU: return cpu_reference_silu(x);
+    case CPU_CAST: return x;
     }
+    return NAN;
 }
 
 static double cpu_reference_two(uint32_t op, double a, double b)
 {
-    switch (op) {
-    case PCO_OP_ADD: return a + b;
-    case PCO_OP_SUB: return a - b;
-    case PCO_OP_MUL: return a * b;
-    case PCO_OP_DIV: return a / b;
-    case PCO_OP_MINIMUM: return a != a ? a : b != b ? b : a < b ? a : b;
-    case PCO_OP_MAXIMUM: return a != a ? a : b != b ? b : a > b ? a : b;
-    case PCO_OP_POW: return pow(a, b);
-    case PCO_OP_EQ: return a == b;
-    case PCO_OP_NE: return a != b;
-    case PCO_OP_LT: return a < b;
-    case PCO_OP_LE: return a <= b;
-    case PCO_OP_GT: return a > b;
-    case PCO_OP_GE: return a >= b;
-    case PCO_OP_LOGICAL_AND: return a != 0 && b != 0;
-    default: return a != 0 || b != 0; /* logical_or */
+    switch ((cpu_two_op)op) {
+    case CPU_ADD: return a + b;
+    case CPU_SUB: return a - b;
+    case CPU_MUL: return a * b;
+    case CPU_DIV: return a / b;
+    case CPU_MINIMUM: return a != a ? a : b != b ? b : a < b ? a : b;
+    case CPU_MAXIMUM: return a != a ? a : b != b ? b : a > b ? a : b;
+    case CPU_POW: return pow(a, b);
+    case CPU_EQ: return a == b;
+    case CPU_NE: return a != b;
+    case CPU_LT: return a < b;
+    case CPU_LE: return a <= b;
+    case CPU_GT: return a > b;
+    case CPU_GE: return a >= b;
+    case CPU_LOGICAL_AND: return a != 0 && b != 0;
+    case CPU_LOGICAL_OR: return a != 0 || b != 0;
     }
+    return NAN;
 }
+
+#pragma GCC diagnostic pop
 
 /* i32 arithmetic wraps; in 64 bits, then cut to 32. */
 static bool cpu_reference_i32(uint32_t op, int64_t a, int64_t b, int32_t *y)

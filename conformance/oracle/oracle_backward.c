@@ -82,16 +82,24 @@ static void oracle_norm_backward_row(oracle_node *node, const oracle_norm_backwa
     }
 }
 
+#define NORM_BACKWARD_norm_backward       ORACLE_LISTED
+#define NORM_BACKWARD(NAME, name, family) ORACLE_IF(NORM_BACKWARD_##family, NAME)
+typedef enum oracle_norm_backward_op { PCO_OPERATIONS(NORM_BACKWARD) } oracle_norm_backward_op;
+
 pco_status oracle_eval_norm_backward(oracle_node *node, pco_error *err)
 {
     const oracle_operand *x = &node->in[0];
-    oracle_norm_backward b = {.rms = node->op == PCO_OP_RMS_NORM_BACKWARD, .n = x->desc->shape[x->desc->rank - 1]};
+    oracle_norm_backward b = {.n = x->desc->shape[x->desc->rank - 1]};
     b.divisor = b.n;
-    if (b.rms) {
+    const pco_layer_norm_backward_attrs *layer = node->attrs;
+    switch ((oracle_norm_backward_op)node->op) {
+    case ORACLE_RMS_NORM_BACKWARD:
+        b.rms = true;
         b.eps = ((const pco_rms_norm_backward_attrs *)node->attrs)->eps;
-    } else {
-        const pco_layer_norm_backward_attrs *attrs = node->attrs;
-        b.eps = attrs->eps, b.form1 = attrs->form == 1, b.divisor -= attrs->correction;
+        break;
+    case ORACLE_LAYER_NORM_BACKWARD:
+        b.eps = layer->eps, b.form1 = layer->form == 1, b.divisor -= layer->correction;
+        break;
     }
     oracle_ve *normal = malloc(sizeof *normal * 2 * (size_t)(b.n + 1)), *u = normal + b.n + 1;
     if (!normal) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");

@@ -15,6 +15,10 @@ static oracle_ve oracle_elementwise_extreme(oracle_ve a, oracle_ve b, bool large
     return y;
 }
 
+#define BINARY_binary              ORACLE_LISTED
+#define BINARY(NAME, name, family) ORACLE_IF(BINARY_##family, NAME)
+typedef enum oracle_binary_op { PCO_OPERATIONS(BINARY) } oracle_binary_op;
+
 pco_status oracle_eval_binary(oracle_node *node, pco_error *err)
 {
     (void)err;
@@ -23,33 +27,39 @@ pco_status oracle_eval_binary(oracle_node *node, pco_error *err)
     for (int64_t i = 0; i < out->count; i++) {
         oracle_ve a = oracle_read(node, 0, oracle_broadcast_index(&out->desc, node->in[0].desc, i));
         oracle_ve b = oracle_read(node, 1, oracle_broadcast_index(&out->desc, node->in[1].desc, i));
-        oracle_ve y;
-        switch (node->op) {
-        case PCO_OP_ADD: y = oracle_add(rules, a, b); break;
-        case PCO_OP_SUB: y = oracle_sub(rules, a, b); break;
-        case PCO_OP_MUL: y = oracle_mul(rules, a, b); break;
-        case PCO_OP_DIV: y = oracle_div(rules, a, b); break;
-        case PCO_OP_POW: y = oracle_pow(rules, a, b); break;
-        case PCO_OP_MINIMUM: oracle_put(out, i, oracle_elementwise_extreme(a, b, false)); continue;
-        default: oracle_put(out, i, oracle_elementwise_extreme(a, b, true)); continue;
+        oracle_ve y = {NAN, 0.0L};
+        switch ((oracle_binary_op)node->op) {
+        case ORACLE_ADD: y = oracle_add(rules, a, b); break;
+        case ORACLE_SUB: y = oracle_sub(rules, a, b); break;
+        case ORACLE_MUL: y = oracle_mul(rules, a, b); break;
+        case ORACLE_DIV: y = oracle_div(rules, a, b); break;
+        case ORACLE_POW: y = oracle_pow(rules, a, b); break;
+        case ORACLE_MINIMUM: oracle_put(out, i, oracle_elementwise_extreme(a, b, false)); continue;
+        case ORACLE_MAXIMUM: oracle_put(out, i, oracle_elementwise_extreme(a, b, true)); continue;
         }
         oracle_finish(out, i, rules, y);
     }
     return PCO_OK;
 }
 
+#define COMPARE_compare             ORACLE_LISTED
+#define COMPARE_logical             ORACLE_LISTED
+#define COMPARE(NAME, name, family) ORACLE_IF(COMPARE_##family, NAME)
+typedef enum oracle_compare_op { PCO_OPERATIONS(COMPARE) } oracle_compare_op;
+
 static bool oracle_elementwise_compare(uint32_t op, double a, double b)
 {
-    switch (op) {
-    case PCO_OP_EQ: return a == b;
-    case PCO_OP_NE: return a != b;
-    case PCO_OP_LT: return a < b;
-    case PCO_OP_LE: return a <= b;
-    case PCO_OP_GT: return a > b;
-    case PCO_OP_GE: return a >= b;
-    case PCO_OP_LOGICAL_AND: return a != 0 && b != 0;
-    default: return a != 0 || b != 0;
+    switch ((oracle_compare_op)op) {
+    case ORACLE_EQ: return a == b;
+    case ORACLE_NE: return a != b;
+    case ORACLE_LT: return a < b;
+    case ORACLE_LE: return a <= b;
+    case ORACLE_GT: return a > b;
+    case ORACLE_GE: return a >= b;
+    case ORACLE_LOGICAL_AND: return a != 0 && b != 0;
+    case ORACLE_LOGICAL_OR: return a != 0 || b != 0;
     }
+    return false;
 }
 
 /* Where a flushed operand would change the answer, either answer is right. */
@@ -144,56 +154,64 @@ pco_status oracle_eval_integer(oracle_node *node, pco_error *err)
     return PCO_OK;
 }
 
-/* Ops with one operand whose result is exact. A subnormal that may be read as zero widens the bound to cover
- * both answers. */
-static oracle_ve oracle_elementwise_exact(const oracle_node *node, oracle_ve x)
+static oracle_real oracle_elementwise_clamp(const oracle_node *node, oracle_real x)
 {
     const pco_clamp_attrs *clamp = node->attrs;
     uint32_t type = node->in[0].desc->dtype;
-    oracle_real step = x.e > 0.0L ? 1.0L : 0.0L; /* sign and floor may jump by one */
-    switch (node->op) {
-    case PCO_OP_NEG: return (oracle_ve){-x.v, x.e};
-    case PCO_OP_ABS: return (oracle_ve){fabsl(x.v), x.e};
-    case PCO_OP_SIGN: return (oracle_ve){isnan(x.v) ? x.v : (x.v > 0) - (x.v < 0), step};
-    case PCO_OP_FLOOR: return (oracle_ve){floorl(x.v), x.v < 0 ? step : 0.0L};
-    case PCO_OP_ISFINITE: return (oracle_ve){isfinite(x.v) != 0, 0.0L};
-    case PCO_OP_LOGICAL_NOT: return (oracle_ve){x.v == 0.0L, 0.0L};
-    case PCO_OP_RELU: return isnan(x.v) || x.v > 0.0L ? x : (oracle_ve){0.0L, 0.0L};
-    default: break;
-    }
     double low = oracle_round_to(type, clamp->min), high = oracle_round_to(type, clamp->max);
     if (type == PCO_I32 && isinf(clamp->min)) low = clamp->min;
     if (type == PCO_I32 && isinf(clamp->max)) high = clamp->max;
-    if (x.v < (oracle_real)low) x.v = low;
-    if (x.v > (oracle_real)high) x.v = high;
-    return x;
+    if (x < (oracle_real)low) x = low;
+    return x > (oracle_real)high ? high : x;
+}
+
+#define UNARY_unary               ORACLE_LISTED
+#define UNARY_clamp               ORACLE_LISTED
+#define UNARY_logical_not         ORACLE_LISTED
+#define UNARY(NAME, name, family) ORACLE_IF(UNARY_##family, NAME)
+typedef enum oracle_unary_op { PCO_OPERATIONS(UNARY) } oracle_unary_op;
+
+/* Is the result exact? A subnormal that may be read as zero then widens the bound to cover both answers. */
+static bool oracle_elementwise_one(const oracle_node *node, oracle_ve x, oracle_ve *y)
+{
+    const oracle_rules *rules = node->rules;
+    const oracle_real step = x.e > 0.0L ? 1.0L : 0.0L; /* sign and floor may jump by one */
+    switch ((oracle_unary_op)node->op) {
+    case ORACLE_RECIPROCAL: *y = oracle_div(rules, (oracle_ve){1.0L, 0.0L}, x); return false;
+    case ORACLE_EXP: *y = oracle_exp(rules, x); return false;
+    case ORACLE_LOG: *y = oracle_log(rules, x); return false;
+    case ORACLE_SQRT: *y = oracle_sqrt(rules, x); return false;
+    case ORACLE_RSQRT: *y = oracle_rsqrt(rules, x); return false;
+    case ORACLE_SIN: *y = oracle_sin(rules, x); return false;
+    case ORACLE_COS: *y = oracle_cos(rules, x); return false;
+    case ORACLE_TANH: *y = oracle_tanh(rules, x); return false;
+    case ORACLE_ERF: *y = oracle_erf(rules, x); return false;
+    case ORACLE_SIGMOID: *y = oracle_sigmoid(rules, x); return false;
+    case ORACLE_SILU: *y = oracle_silu(rules, x); return false;
+    case ORACLE_GELU: *y = oracle_gelu(rules, x, ((const pco_gelu_attrs *)node->attrs)->approximate != 0); return false;
+    case ORACLE_NEG: *y = (oracle_ve){-x.v, x.e}; return true;
+    case ORACLE_ABS: *y = (oracle_ve){fabsl(x.v), x.e}; return true;
+    case ORACLE_SIGN: *y = (oracle_ve){isnan(x.v) ? x.v : (x.v > 0) - (x.v < 0), step}; return true;
+    case ORACLE_FLOOR: *y = (oracle_ve){floorl(x.v), x.v < 0 ? step : 0.0L}; return true;
+    case ORACLE_ISFINITE: *y = (oracle_ve){isfinite(x.v) != 0, 0.0L}; return true;
+    case ORACLE_LOGICAL_NOT: *y = (oracle_ve){x.v == 0.0L, 0.0L}; return true;
+    case ORACLE_RELU: *y = isnan(x.v) || x.v > 0.0L ? x : (oracle_ve){0.0L, 0.0L}; return true;
+    case ORACLE_CLAMP: *y = (oracle_ve){oracle_elementwise_clamp(node, x.v), x.e}; return true;
+    }
+    return true;
 }
 
 pco_status oracle_eval_unary(oracle_node *node, pco_error *err)
 {
     (void)err;
-    const oracle_rules *rules = node->rules;
     oracle_output *out = &node->out[0];
-    oracle_ve one = {1.0L, 0.0L};
-    out->sign_of_zero = (node->op == PCO_OP_NEG || node->op == PCO_OP_ABS) && rules->nan_inf;
+    out->sign_of_zero = (node->op == PCO_OP_NEG || node->op == PCO_OP_ABS) && node->rules->nan_inf;
     for (int64_t i = 0; i < out->count; i++) {
-        oracle_ve x = oracle_read(node, 0, i), y;
-        switch (node->op) {
-        case PCO_OP_RECIPROCAL: y = oracle_div(rules, one, x); break;
-        case PCO_OP_EXP: y = oracle_exp(rules, x); break;
-        case PCO_OP_LOG: y = oracle_log(rules, x); break;
-        case PCO_OP_SQRT: y = oracle_sqrt(rules, x); break;
-        case PCO_OP_RSQRT: y = oracle_rsqrt(rules, x); break;
-        case PCO_OP_SIN: y = oracle_sin(rules, x); break;
-        case PCO_OP_COS: y = oracle_cos(rules, x); break;
-        case PCO_OP_TANH: y = oracle_tanh(rules, x); break;
-        case PCO_OP_ERF: y = oracle_erf(rules, x); break;
-        case PCO_OP_SIGMOID: y = oracle_sigmoid(rules, x); break;
-        case PCO_OP_SILU: y = oracle_silu(rules, x); break;
-        case PCO_OP_GELU: y = oracle_gelu(rules, x, ((const pco_gelu_attrs *)node->attrs)->approximate != 0); break;
-        default: oracle_put(out, i, oracle_elementwise_exact(node, x)); continue;
-        }
-        oracle_finish(out, i, rules, y);
+        oracle_ve y = {NAN, 0.0L};
+        if (oracle_elementwise_one(node, oracle_read(node, 0, i), &y))
+            oracle_put(out, i, y);
+        else
+            oracle_finish(out, i, node->rules, y);
     }
     return PCO_OK;
 }

@@ -44,6 +44,19 @@ oracle_ve oracle_sum_end(const oracle_rules *rules, const oracle_sum *sum, int64
 typedef pco_status oracle_fn(oracle_node *node, pco_error *err);
 #define PCO_OP(id, upper, name, family, ...) oracle_fn oracle_eval_##family;
 #include "graph/ops.def"
+/* For a function that the operations of a family share: the enumeration of those for which LIST_family is
+ * ORACLE_LISTED, of which its switch, without `default`, has to have a case each, or it does not compile.
+ *
+ *     #define SOFTMAX_softmax                 ORACLE_LISTED
+ *     #define SOFTMAX(NAME, name, family)     ORACLE_IF(SOFTMAX_##family, NAME)
+ *     typedef enum oracle_softmax_op { PCO_OPERATIONS(SOFTMAX) } oracle_softmax_op; */
+#define ORACLE_LISTED                    ~, ORACLE_MEMBER
+#define ORACLE_IF(listed, NAME)          ORACLE_SECOND(listed, ORACLE_NO_MEMBER, ~)(NAME)
+#define ORACLE_SECOND(...)               ORACLE_SECOND_OF(__VA_ARGS__)
+#define ORACLE_SECOND_OF(first, of, ...) of
+#define ORACLE_MEMBER(NAME)              ORACLE_##NAME = PCO_OP_##NAME,
+#define ORACLE_NO_MEMBER(NAME)
+#pragma GCC diagnostic error "-Wswitch"
 oracle_fn oracle_eval_own;     /* what is declared outside of the table */
 oracle_fn oracle_eval_integer; /* sums and elementwise arithmetic in i32 */
 

@@ -45,6 +45,10 @@ static void oracle_reduce_amax(oracle_node *node, const pco_tensor *kept)
     }
 }
 
+#define REDUCE_reduce              ORACLE_LISTED
+#define REDUCE(NAME, name, family) ORACLE_IF(REDUCE_##family, NAME)
+typedef enum oracle_reduce_op { PCO_OPERATIONS(REDUCE) } oracle_reduce_op;
+
 pco_status oracle_eval_reduce(oracle_node *node, pco_error *err)
 {
     const pco_sum_attrs *attrs = node->attrs; /* mean and amax have the same fields */
@@ -52,9 +56,10 @@ pco_status oracle_eval_reduce(oracle_node *node, pco_error *err)
     const oracle_operand *x = &node->in[0];
     int64_t terms;
     pco_tensor kept = oracle_reduce_kept(x->desc, attrs->n_axes, attrs->axes, &terms);
-    if (node->op == PCO_OP_AMAX) {
-        oracle_reduce_amax(node, &kept);
-        return PCO_OK;
+    switch ((oracle_reduce_op)node->op) {
+    case ORACLE_AMAX: oracle_reduce_amax(node, &kept); return PCO_OK;
+    case ORACLE_SUM:
+    case ORACLE_MEAN: break;
     }
     oracle_rules rules = oracle_rules_sum(node->rules, x->desc->dtype);
     oracle_sum *sums = calloc((size_t)out->count + 1, sizeof *sums);

@@ -71,6 +71,10 @@ static void oracle_softmax_logarithm(oracle_node *node, const oracle_ve *score, 
     }
 }
 
+#define SOFTMAX_softmax             ORACLE_LISTED
+#define SOFTMAX(NAME, name, family) ORACLE_IF(SOFTMAX_##family, NAME)
+typedef enum oracle_softmax_op { PCO_OPERATIONS(SOFTMAX) } oracle_softmax_op;
+
 pco_status oracle_eval_softmax(oracle_node *node, pco_error *err)
 {
     const oracle_operand *x = &node->in[0];
@@ -83,13 +87,14 @@ pco_status oracle_eval_softmax(oracle_node *node, pco_error *err)
         int64_t base = row / inner * n * inner + row % inner;
         for (int64_t j = 0; j < n; j++) score[j] = oracle_read(node, 0, base + j * inner);
         oracle_softmax_terms(node->rules, &sum_rules, score, n, term, &sum);
-        if (node->op != PCO_OP_SOFTMAX) {
-            oracle_softmax_logarithm(node, score, n, sum, node->op == PCO_OP_LOGSUMEXP ? row : base, inner);
-            continue;
+        switch ((oracle_softmax_op)node->op) {
+        case ORACLE_LOGSUMEXP: oracle_softmax_logarithm(node, score, n, sum, row, inner); break;
+        case ORACLE_LOG_SOFTMAX: oracle_softmax_logarithm(node, score, n, sum, base, inner); break;
+        case ORACLE_SOFTMAX:
+            for (int64_t j = 0; j < n; j++)
+                oracle_finish(&node->out[0], base + j * inner, node->rules,
+                              oracle_softmax_weight(node->rules, term[j], sum));
         }
-        for (int64_t j = 0; j < n; j++)
-            oracle_finish(&node->out[0], base + j * inner, node->rules,
-                          oracle_softmax_weight(node->rules, term[j], sum));
     }
     free(score);
     return PCO_OK;

@@ -16,7 +16,7 @@ CHOICES = {'attention_eligible', 'attention_parts', 'attention_rounds_back', 'at
            'gpu_grow', 'gpu_list_free', 'gpu_matmul_can', 'gpu_matmul_choose', 'gpu_matmul_pick', 'gpu_need_rounds',
            'gpu_rounds_fit', 'gpu_rows_eligible', 'gpu_segments', 'gpu_top_k_count', 'gpu_workgroup',
            'matmul_may_be_wide', 'matmul_middle', 'matmul_rounds'}
-SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|INTERFACE\(|PARAMETER\(|BUFFER\(|NEEDS\(|OPERATION\(|COMPILED|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
+SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|INTERFACE\(|PARAMETER\(|BUFFER\(|NEEDS\(|OPERATIONS\(|COMPILED|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
                   r'#define OP_\w+ |#define \w+ \d+$')
 NUMBER = r'(?<![\w.])'
 PARAMETER = re.compile(r'^PARAMETER\(\s*\w+\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?\)', re.MULTILINE)
