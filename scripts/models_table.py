@@ -19,7 +19,8 @@ TITLES = {
     "qwen3": "Qwen3", "qwen3moe": "Qwen3 with experts", "gemma2": "Gemma 2", "gemma3": "Gemma 3 (text)",
     "phi3": "Phi-3, Phi-4", "smollm3": "SmolLM3", "olmo2": "OLMo 2", "starcoder2": "StarCoder2", "falcon": "Falcon",
     "gptneox": "GPT-NeoX, Pythia", "gpt2": "GPT-2", "bert": "BERT", "roberta": "RoBERTa, XLM-RoBERTa, CamemBERT",
-    "distilbert": "DistilBERT", "albert": "ALBERT", "mpnet": "MPNet", "bart": "BART", "marian": "Marian",
+    "distilbert": "DistilBERT", "albert": "ALBERT", "mpnet": "MPNet", "vit": "ViT", "clip": "CLIP",
+    "bart": "BART", "marian": "Marian",
     "t5": "T5, T5 1.1", "whisper": "Whisper",
     "ctranslate2": "Encoder-decoders of CTranslate2 (TransformerSpec, Base, Big)",
     "transformer": "the notebooks' transformer: any norm, positions, activation",
@@ -48,7 +49,7 @@ def tested():
         count[pathlib.Path(path).stem, FOLDER] += len(cases(path))
     for path in glob.glob(str(ROOT / "tests/golden/families/*.safetensors")):
         count[family_of(pathlib.Path(path).stem), GGUF] += 1
-    for folder in ("encoders", "seq2seq", "speech"):
+    for folder in ("encoders", "images", "seq2seq", "speech"):
         for name in cases(ROOT / f"tests/golden/{folder}/goldens.safetensors"):
             count[family_of(name), FOLDER] += 1
     count["transformer", FOLDER] = len(own_cases())
@@ -65,7 +66,7 @@ def own_cases():
 def measured(log):
     """(family, files) -> {model: its largest error over the bound}, of one device; and tests that did not pass."""
     found, wrong = collections.defaultdict(dict), []
-    kinds = {"hub_all": FOLDER, "families": GGUF, "encoders": FOLDER, "seq2seq": FOLDER, "speech": FOLDER, "llama": GGUF}
+    kinds = {"hub_all": FOLDER, "families": GGUF, "encoders": FOLDER, "images": FOLDER, "seq2seq": FOLDER, "speech": FOLDER, "llama": GGUF}
     for line in open(log, encoding="utf-8"):
         test = json.loads(line)
         name = test["name"].split(" / ")[-1]

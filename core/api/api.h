@@ -38,7 +38,9 @@ struct pco_model {
     pco_seq2seq *seq2seq;
     pco_causal *beams; /* the same model with beam_lanes caches, for beam search; NULL until the first */
     int64_t beam_lanes;
-    pco_encoder *encoder; /* of embeddings; NULL until the first */
+    pco_encoder *encoder;      /* of embeddings; NULL until the first */
+    pco_image_encoder *images; /* the same of images */
+    struct pco_labels *labels; /* of the model's classifier; NULL until they are asked for */
     int64_t context_length;
     pco_memory_estimate estimate;
     uint32_t cache_type;

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "models/sentence.h"
-#include "portico/embed.h"
+#include "portico/image.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,8 +30,7 @@ static void embed_cut(const pco_model *model, pco_encoder_text *text, int64_t mo
     ++*cut;
 }
 
-/* Each vector to length 1, in double; one of zeros stays so. */
-static void embed_normalize(float *rows, size_t count, int64_t width)
+void api_normalize(float *rows, size_t count, int64_t width)
 {
     for (size_t i = 0; i < count; i++, rows += width) {
         double squares = 0;
@@ -46,6 +45,10 @@ static pco_status embed_run(pco_model *model, const char *const *texts, size_t c
     static const pco_encoder_output outputs[] = {[PCO_POOLING_MEAN] = PCO_ENCODER_MEAN,
                                                  [PCO_POOLING_CLS] = PCO_ENCODER_CLS,
                                                  [PCO_POOLING_LAST] = PCO_ENCODER_LAST};
+    const pco_model_spec *spec = &model->file->spec;
+    const pco_encoder_output output = params->pooling         ? outputs[params->pooling]
+                                      : spec->features.linear ? PCO_ENCODER_FEATURES
+                                                              : sentence->pooling;
     const int64_t context = model->context_length,
                   most = sentence->max_tokens && sentence->max_tokens < context ? sentence->max_tokens : context;
     pco_encoder_text *encoded = calloc(count + 1, sizeof *encoded);
@@ -59,14 +62,24 @@ static pco_status embed_run(pco_model *model, const char *const *texts, size_t c
                           : pco_fail(err, PCO_ERROR_INVALID, "text %zu is NULL", i);
         encoded[i] = (pco_encoder_text){.ids = ids, .count = (int64_t)tokens};
         if (!status) embed_cut(model, &encoded[i], most, cut);
+        if (!status && output == PCO_ENCODER_FEATURES)
+            encoded[i].count = pco_encoder_text_end(spec, ids, encoded[i].count);
     }
     if (!status) status = api_encoder(model, err);
     if (!status)
-        status = pco_encoder_run(model->encoder, params->pooling ? outputs[params->pooling] : sentence->pooling,
-                                 encoded, (int64_t)count, embeddings, embed_progressed, &progress, err);
+        status = pco_encoder_run(model->encoder, output, encoded, (int64_t)count, embeddings, embed_progressed,
+                                 &progress, err);
     for (size_t i = 0; i < count; i++) free((void *)encoded[i].ids);
     free(encoded);
     return status;
+}
+
+pco_status api_check_embed(const pco_embed_params *params, pco_error *err)
+{
+    if ((unsigned)params->pooling <= PCO_POOLING_LAST && params->normalize >= -1 && params->normalize <= 1)
+        return PCO_OK;
+    return pco_fail(err, PCO_ERROR_INVALID, "pooling is %d and normalize %d, which mean nothing", (int)params->pooling,
+                    params->normalize);
 }
 
 pco_status pco_model_embed(pco_model *model, const char *const *texts, size_t count, const pco_embed_params *params,
@@ -79,15 +92,13 @@ pco_status pco_model_embed(pco_model *model, const char *const *texts, size_t co
     PCO_NEEDS_SOME(texts, count);
     PCO_NEEDS_SOME(embeddings, count);
     pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
+    if (!status) status = api_check_embed(&known, err);
     if (status) return status;
-    if ((unsigned)known.pooling > PCO_POOLING_LAST || known.normalize < -1 || known.normalize > 1)
-        return pco_fail(err, PCO_ERROR_INVALID, "pooling is %d and normalize %d, which mean nothing",
-                        (int)known.pooling, known.normalize);
     status = pco_sentence_read(model->file->path, &sentence, err);
     if (!status) status = embed_run(model, texts, count, &known, &sentence, embeddings, &shortened, err);
     if (status) return status;
     if (known.normalize > 0 || (known.normalize == 0 && sentence.normalize))
-        embed_normalize(embeddings, count, model->file->spec.d_model);
+        api_normalize(embeddings, count, pco_model_embedding_width(model, 0, known.pooling));
     if (cut) *cut = shortened;
     return PCO_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "models/adapter.h"
+#include "models/labels.h"
 #include "text/sampler.h"
 
 #include <inttypes.h>
@@ -29,6 +30,9 @@ pco_status api_encoder(pco_model *model, pco_error *err)
 {
     if (model->file->spec.sound.bands) return api_no_reader(model->file, err);
     if (model->encoder) return PCO_OK;
+    if (!pco_model_reads_texts(model->file))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s reads images ('%s'), and no text", model->file->path,
+                        model->file->family->name);
     return pco_encoder_create(model->session, model->file->weights, &model->file->spec, model->context_length,
                               &model->encoder, err);
 }
@@ -193,6 +197,8 @@ void pco_model_close(pco_model *model)
     pco_causal_destroy(model->beams);
     pco_seq2seq_destroy(model->seq2seq);
     pco_encoder_destroy(model->encoder);
+    pco_image_encoder_destroy(model->images);
+    pco_labels_destroy(model->labels);
     pco_session_close(model->session);
     pco_model_file_close(model->file);
     free(model->logits);

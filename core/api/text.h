@@ -3,6 +3,7 @@
 #define PCO_API_TEXT_H
 
 #include "api/api.h"
+#include "portico/embed.h"
 
 /* As pco_model_tokenize. */
 pco_status api_encode(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids, size_t *count,
@@ -22,5 +23,11 @@ pco_status api_extend(pco_sequence *sequence, const int32_t *ids, size_t count, 
 /* Has the model read what it has not yet read, and the last token in any case where there are `logits`. */
 pco_status api_read(pco_sequence *sequence, float *logits, pco_prompt_fn progress, void *user,
                     pco_error *err) PCO_NODISCARD;
+
+/* Each vector of rows[count][width] to length 1, in double; one of zeros stays so. */
+void api_normalize(float *rows, size_t count, int64_t width);
+
+/* INVALID for a pooling and the like that mean nothing. */
+pco_status api_check_embed(const pco_embed_params *params, pco_error *err) PCO_NODISCARD;
 
 #endif

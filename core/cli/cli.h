@@ -25,7 +25,8 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_run, cli_translate, cli_transcribe, cli_chat, cli_embed, cli_inspect, cli_ops, cli_devices,
-    cli_compare, cli_conformance, cli_bench, cli_train, cli_eval, cli_tokenizer, cli_plot, cli_onnx, cli_convert;
+    cli_compare, cli_conformance, cli_bench, cli_train, cli_eval, cli_tokenizer, cli_plot, cli_onnx, cli_convert,
+    cli_classify;
 
 /* It knows all of these, so it is not among them (completion.c). */
 extern const cli_command cli_completion_command;

@@ -8,6 +8,7 @@ const cli_command *const cli_commands[] = {
     &cli_translate,
     &cli_transcribe,
     &cli_embed,
+    &cli_classify,
     &cli_inspect,
     &cli_devices,
     &cli_ops,

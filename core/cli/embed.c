@@ -1,9 +1,9 @@
-/* portico embed: texts in, one vector each out. */
+/* portico embed: texts or images in, one vector each out. */
+#include "cli/images.h"
 #include "cli/model.h"
 
 #include "formats/json.h"
 #include "formats/npy.h"
-#include "portico/embed.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,16 +13,24 @@
 
 typedef struct embed_arguments {
     const char *model, *prompt, *input, *output, *device, *adapter;
+    cli_image_list images; /* their paths */
     int64_t context;
     int pooling, json, normalize, raw;
 } embed_arguments;
 
 static const char *const EMBED_POOLINGS[] = {"default", "mean", "cls", "last", NULL};
 
+static int embed_image(void *arguments, const char *option, const char *value)
+{
+    (void)option;
+    return cli_images_add(&((embed_arguments *)arguments)->images, value);
+}
+
 static const cli_option EMBED_OPTIONS[] = {
     {CLI_OPERAND("a model", embed_arguments, model)},
     {CLI_TEXT("--prompt", embed_arguments, prompt), .letter = "-p"},
     {CLI_TEXT("--input", embed_arguments, input)},
+    {CLI_READ("--image", embed_image)},
     {CLI_WORD("--pooling", embed_arguments, pooling, EMBED_POOLINGS)},
     {CLI_FLAG("--normalize", embed_arguments, normalize)},
     {CLI_FLAG("--raw", embed_arguments, raw)},
@@ -36,14 +44,17 @@ static const cli_option EMBED_OPTIONS[] = {
 static int embed_parse(int argc, char **argv, embed_arguments *a)
 {
     if (cli_parse(&cli_embed, argc, argv, a, NULL)) return CLI_USAGE;
-    const char *wrong = a->prompt && a->input    ? "--prompt and --input exclude each other"
-                        : a->json && a->output   ? "--json and --output exclude each other"
-                        : a->normalize && a->raw ? "--normalize and --raw exclude each other"
-                        : a->prompt || a->input  ? NULL
-                        : isatty(STDIN_FILENO)   ? "a text is missing: --prompt TEXT, --input FILE, or lines on stdin"
-                                                 : NULL;
+    const int texts = a->prompt || a->input;
+    const char *wrong = a->prompt && a->input      ? "--prompt and --input exclude each other"
+                        : a->images.count && texts ? "--image excludes --prompt and --input"
+                        : a->json && a->output     ? "--json and --output exclude each other"
+                        : a->normalize && a->raw   ? "--normalize and --raw exclude each other"
+                        : texts || a->images.count ? NULL
+                        : isatty(STDIN_FILENO) ? "what to embed is missing: --prompt TEXT, --input FILE, --image FILE, "
+                                                 "or lines on stdin"
+                                               : NULL;
     if (wrong) cli_error("embed: %s", wrong);
-    if (!a->prompt && !a->input) a->input = "-";
+    if (!texts && !a->images.count) a->input = "-";
     return wrong ? CLI_USAGE : CLI_OK;
 }
 
@@ -102,9 +113,26 @@ static pco_status embed_json(const embed_arguments *a, const float *rows, size_t
     return status;
 }
 
-static int embed_texts(pco_model *model, const embed_arguments *a, const char *const *texts, size_t count)
+/* Where the rows go, as the options say. */
+static pco_status embed_write(const embed_arguments *a, const float *rows, size_t count, int64_t width, pco_error *err)
 {
-    const int64_t width = model->file->spec.d_model;
+    const pco_weight array = {.dtype = PCO_F32,
+                              .rank = 2,
+                              .shape = {(int64_t)count, width},
+                              .bytes = count * (size_t)width * sizeof *rows,
+                              .data = rows};
+    if (a->output) return pco_npy_write(a->output, &array, err);
+    if (a->json) return embed_json(a, rows, count, width);
+    embed_print(rows, count, width);
+    return PCO_OK;
+}
+
+/* texts[count], or the images that were named. */
+static int embed_all(pco_model *model, const embed_arguments *a, const char *const *texts, size_t count)
+{
+    const int of_images = a->images.count != 0;
+    if (of_images) count = a->images.count;
+    const int64_t width = pco_model_embedding_width(model, of_images, (pco_pooling)a->pooling);
     float *rows = malloc(count * (size_t)width * sizeof *rows + 1);
     cli_progress progress;
     const pco_embed_params params = {.size = sizeof params,
@@ -121,21 +149,11 @@ static int embed_texts(pco_model *model, const embed_arguments *a, const char *c
         return CLI_FAILED;
     }
     cli_progress_start(&progress, "embedding", "");
-    pco_status status = pco_model_embed(model, texts, count, &params, rows, &cut, &err);
+    pco_status status = of_images ? pco_model_embed_images(model, a->images.items, count, &params, rows, &err)
+                                  : pco_model_embed(model, texts, count, &params, rows, &cut, &err);
     cli_progress_end(&progress);
     if (!status && cut) fprintf(stderr, "%zu of %zu texts were longer than the model reads, and cut\n", cut, count);
-    if (!status && a->output)
-        status = pco_npy_write(a->output,
-                               &(pco_weight){.dtype = PCO_F32,
-                                             .rank = 2,
-                                             .shape = {(int64_t)count, width},
-                                             .bytes = count * (size_t)width * sizeof *rows,
-                                             .data = rows},
-                               &err);
-    else if (!status && a->json)
-        status = embed_json(a, rows, count, width);
-    else if (!status)
-        embed_print(rows, count, width);
+    if (!status) status = embed_write(a, rows, count, width, &err);
     free(rows);
     if (status == PCO_ERROR_CANCELLED) return CLI_OK;
     return status ? cli_fail(&err) : CLI_OK;
@@ -150,7 +168,11 @@ static int embed_run(int argc, char **argv)
     const char **lines = NULL;
     size_t size = 0, count = 1;
     int status = embed_parse(argc, argv, &arguments);
-    if (status) return status;
+    if (!status) status = cli_images_read(&arguments.images);
+    if (status) {
+        cli_images_release(&arguments.images);
+        return status;
+    }
     cli_watch_signals();
     if (arguments.input && !cli_read_text(arguments.input, &text, &size)) return cli_exit_status(CLI_FAILED);
     if (text && !embed_lines(text, size, &lines, &count)) {
@@ -166,10 +188,11 @@ static int embed_run(int argc, char **argv)
         if (opened)
             status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
         else
-            status = embed_texts(model, &arguments, lines ? lines : &arguments.prompt, count);
+            status = embed_all(model, &arguments, lines ? lines : &arguments.prompt, count);
     }
     pco_model_close(model);
     pco_context_destroy(context);
+    cli_images_release(&arguments.images);
     free(lines);
     free(text);
     return cli_exit_status(status);
@@ -177,16 +200,18 @@ static int embed_run(int argc, char **argv)
 
 const cli_command cli_embed = {
     .name = "embed",
-    .summary = "turn texts into vectors",
-    .help = "usage: portico embed MODEL [--prompt TEXT | --input FILE] [OPTION ...]\n\n"
-            "MODEL is an encoder (a folder of BERT and its kin), or any model that `portico run` takes. Each\n"
-            "text gives one vector: what the last layer makes of its tokens, pooled. stdout carries a line\n"
-            "of numbers for each text, unless an option says otherwise.\n\n"
+    .summary = "turn texts or images into vectors",
+    .help = "usage: portico embed MODEL [--prompt TEXT | --input FILE | --image FILE ...] [OPTION ...]\n\n"
+            "MODEL is an encoder (a folder of BERT and its kin, of ViT or CLIP), or any model that `portico\n"
+            "run` takes. Each text gives one vector: what the last layer makes of its tokens, pooled; with\n"
+            "ViT each image, with CLIP both, in the same space. stdout carries a line of numbers for each,\n"
+            "unless an option says otherwise.\n\n"
             "  --prompt, -p TEXT   one text\n"
             "  --input FILE        each line is a text; `-`: stdin, which is also read when nothing says where\n"
             "                      the texts are\n"
-            "  --pooling P         mean, cls (the first token) or last (default: as the model's modules.json\n"
-            "                      says, else mean)\n"
+            "  --image FILE        a PNG, JPEG or PNM file; may be given several times\n"
+            "  --pooling P         mean, cls (the first token) or last (default: CLIP's projection, ViT's pooler or\n"
+            "                      its class token; as the model's modules.json says, else mean)\n"
             "  --normalize         every vector to length 1 (default: as modules.json says, else not)\n"
             "  --raw               as they are, whatever modules.json says\n"
             "  --json              one JSON object with the list \"embeddings\"\n"

@@ -71,6 +71,10 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
     pco_status status = PCO_OK;
     if (!step || (!causal && !encoder)) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    } else if (!pco_model_reads_texts(model)) {
+        pco_image_encoder_build(&(pco_nn){.graph = encoder, .weights = model->weights}, model->images, 1,
+                                PCO_ENCODER_HIDDEN);
+        status = pco_graph_check(encoder, err);
     } else if (model->spec.encoder_only) {
         pco_encoder_build(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec, 1,
                           file->context < 64 ? file->context : 64, PCO_ENCODER_HIDDEN);

@@ -36,26 +36,71 @@ static pco_model_side encoder_side(const pco_model_spec *spec)
 
 int64_t pco_encoder_width(const pco_model_spec *spec, pco_encoder_output output)
 {
+    if (output == PCO_ENCODER_FEATURES) return spec->features.width;
+    if (output == PCO_ENCODER_CLASSES) return spec->classes.width;
     return output == PCO_ENCODER_LOGITS ? spec->vocab_size[PCO_ENCODER] : spec->d_model;
 }
 
-/* x f32 [batch,rows,width], lengths i32 [batch] -> [batch,width]. */
-static uint32_t encoder_pool(pco_graph *graph, uint32_t x, uint32_t lengths, int64_t batch, int64_t rows, int64_t width,
-                             pco_encoder_output output)
+pco_status pco_encoder_check_output(const pco_model_spec *spec, pco_encoder_output output, pco_error *err)
 {
-    const int64_t flat[2] = {batch, width};
-    if (output == PCO_ENCODER_CLS) return pco_reshape(graph, pco_slice_axis(graph, x, 1, 0, 1), 2, flat);
+    const char *missing = output == PCO_ENCODER_LOGITS && !spec->masked_head.dense   ? "masked-language head"
+                          : output == PCO_ENCODER_FEATURES && !spec->features.linear ? "projection or pooler"
+                          : output == PCO_ENCODER_CLASSES && !spec->classes.linear   ? "classifier"
+                                                                                     : NULL;
+    return missing ? pco_fail(err, PCO_ERROR_UNSUPPORTED, "the model has no %s", missing) : PCO_OK;
+}
+
+int64_t pco_encoder_text_end(const pco_model_spec *spec, const int32_t *ids, int64_t count)
+{
+    int64_t highest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (spec->text_end_id > 0 && ids[i] == spec->text_end_id) return i + 1;
+        if (ids[i] > ids[highest]) highest = i;
+    }
+    return spec->text_end_id == PCO_SPEC_HIGHEST && count ? highest + 1 : count;
+}
+
+/* The row of each text that the output is made of: x f32 [batch,rows,width] -> [batch,width]. */
+static uint32_t encoder_pool(pco_graph *graph, uint32_t x, uint32_t lengths, int64_t width, pco_encoder_output output)
+{
+    const int64_t batch = graph->tensors[x].shape[0], rows = graph->tensors[x].shape[1], flat[2] = {batch, width};
+    if (output == PCO_ENCODER_CLS || (output == PCO_ENCODER_LAST && lengths == PCO_NONE)) {
+        const int64_t row = output == PCO_ENCODER_CLS ? 0 : rows - 1;
+        return pco_reshape(graph, pco_slice_axis(graph, x, 1, row, 1), 2, flat);
+    }
     if (output == PCO_ENCODER_LAST) {
         const uint32_t first = pco_iota(graph, PCO_I32, 0, -1, (double)rows, 1, (int64_t[]){batch});
         const uint32_t row = pco_binary(graph, PCO_OP_ADD, first, lengths);
         return pco_gather(graph, pco_reshape(graph, x, 2, (int64_t[]){batch * rows, width}), row, 0);
     }
+    if (lengths == PCO_NONE)
+        return pco_binary_scalar(graph, PCO_OP_DIV, pco_reduce(graph, PCO_OP_SUM, x, 1, 0), (double)rows);
     const uint32_t each = pco_reshape(graph, lengths, 3, (int64_t[]){batch, 1, 1});
     const uint32_t row = pco_iota(graph, PCO_I32, 1, 0, 1, 3, (int64_t[]){1, rows, 1});
     x = pco_where(graph, pco_binary(graph, PCO_OP_LT, row, each), x, pco_scalar(graph, PCO_F32, 0));
     x = pco_reduce(graph, PCO_OP_SUM, x, 1, 0);
     return pco_binary(graph, PCO_OP_DIV, x,
                       pco_cast(graph, pco_reshape(graph, lengths, 2, (int64_t[]){batch, 1}), PCO_F32));
+}
+
+void pco_encoder_end(const pco_nn *nn, const pco_model_spec *spec, uint32_t x, uint32_t lengths,
+                     pco_encoder_output output)
+{
+    pco_graph *graph = nn->graph;
+    const pco_row_head *head = output == PCO_ENCODER_FEATURES  ? &spec->features
+                               : output == PCO_ENCODER_CLASSES ? &spec->classes
+                                                               : NULL;
+    if (graph->status) return;
+    pco_graph_scope(graph, "%s", "pooling");
+    if (output == PCO_ENCODER_LOGITS)
+        x = pco_spec_masked_head(nn, spec, x);
+    else if (output != PCO_ENCODER_HIDDEN)
+        x = encoder_pool(graph, x, lengths, spec->d_model,
+                         !head                 ? output
+                         : spec->features_last ? PCO_ENCODER_LAST
+                                               : PCO_ENCODER_CLS);
+    if (head) x = pco_spec_row_head(nn, spec, head, x);
+    pco_graph_output(graph, x, "output");
 }
 
 void pco_encoder_build(const pco_nn *nn, const pco_model_spec *spec, int64_t batch, int64_t rows,
@@ -75,14 +120,10 @@ void pco_encoder_build(const pco_nn *nn, const pco_model_spec *spec, int64_t bat
         x = pco_spec_last_norm(nn, spec, PCO_DECODER, pco_spec_decode_layers(nn, spec, ids, &decoder));
     } else {
         if (spec->token_types) types = pco_graph_input(graph, "types", PCO_I32, 2, shape);
-        x = pco_spec_encode(nn, spec, ids, types, &(pco_spec_padding){PCO_NONE, lengths});
+        /* padding is behind the text: where each row sees those before it, it sees none */
+        x = pco_spec_encode(nn, spec, ids, types, &(pco_spec_padding){PCO_NONE, spec->causal ? PCO_NONE : lengths});
     }
-    pco_graph_scope(graph, "%s", "pooling");
-    if (output == PCO_ENCODER_LOGITS)
-        x = pco_spec_masked_head(nn, spec, x);
-    else if (output != PCO_ENCODER_HIDDEN)
-        x = encoder_pool(graph, x, lengths, batch, rows, spec->d_model, output);
-    pco_graph_output(graph, x, "output");
+    pco_encoder_end(nn, spec, x, lengths, output);
 }
 
 static int64_t encoder_batch(int64_t rows)
@@ -230,8 +271,7 @@ pco_status pco_encoder_run(pco_encoder *run, pco_encoder_output output, const pc
                            float *results, pco_encoder_progress progress, void *user, pco_error *err)
 {
     pco_status status = PCO_OK;
-    if (output == PCO_ENCODER_LOGITS && !run->spec.masked_head.dense)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "the model has no masked-language head");
+    status = pco_encoder_check_output(&run->spec, output, err);
     for (int64_t i = 0; !status && i < count; i++) status = encoder_check(run, &texts[i], i, err);
     if (status) return status;
     int64_t *order = malloc((size_t)(count + 1) * sizeof *order),

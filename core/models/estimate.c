@@ -91,6 +91,11 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64
     pco_status status = PCO_OK;
     if (!step || !chunk) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
+    } else if (!pco_model_reads_texts(file)) {
+        pco_image_encoder_build(&step_nn, file->images, 1, PCO_ENCODER_HIDDEN);
+    } else if (file->images) {
+        pco_encoder_build(&step_nn, &file->spec, 1, context, PCO_ENCODER_HIDDEN);
+        pco_image_encoder_build(&chunk_nn, file->images, 1, PCO_ENCODER_HIDDEN);
     } else if (file->spec.encoder_only) { /* one text; a batch of short ones has as many tokens */
         pco_encoder_build(&step_nn, &file->spec, 1, context, PCO_ENCODER_MEAN);
         pco_encoder_build(&chunk_nn, &file->spec, 1, 1, PCO_ENCODER_MEAN);

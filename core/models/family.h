@@ -14,6 +14,7 @@ typedef struct pco_family {
     const char *architecture; /* general.architecture of its GGUF files; NULL: it is not read from GGUF */
     const char *model_type;   /* of its config.json; NULL: it is not read from folders */
     const pco_model_spec *spec;
+    const pco_model_spec *images; /* what its second encoder begins with, which reads images; NULL: there is none */
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
     const struct pco_family *in_gguf; /* whose GGUF files its models are, where it has none of its own; may be NULL */
@@ -37,9 +38,9 @@ typedef struct pco_family {
 extern const pco_family pco_family_falcon, pco_family_gemma2, pco_family_gemma3, pco_family_gpt2, pco_family_gptneox,
     pco_family_llama, pco_family_mistral, pco_family_mixtral, pco_family_olmo2, pco_family_phi3, pco_family_qwen2,
     pco_family_qwen3, pco_family_qwen3moe, pco_family_smollm3, pco_family_starcoder2, pco_family_transformer;
-extern const pco_family pco_family_albert, pco_family_bart, pco_family_bert, pco_family_camembert,
-    pco_family_distilbert, pco_family_mpnet, pco_family_marian, pco_family_t5, pco_family_roberta, pco_family_whisper,
-    pco_family_xlm_roberta;
+extern const pco_family pco_family_albert, pco_family_bart, pco_family_bert, pco_family_camembert, pco_family_clip,
+    pco_family_distilbert, pco_family_mpnet, pco_family_marian, pco_family_t5, pco_family_roberta, pco_family_vit,
+    pco_family_whisper, pco_family_xlm_roberta;
 
 /* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
  * those that there are; those of the family. */

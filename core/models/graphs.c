@@ -61,7 +61,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
                                       .heads = spec->attention_heads[side],
                                       .kv_heads = spec->kv_heads[side],
                                       .head_dim = spec->head_dim[side],
-                                      .causal = self && side == PCO_DECODER,
+                                      .causal = self && (side == PCO_DECODER || spec->causal),
                                       .rope_interleaved = spec->rope_interleaved,
                                       .rope_amplitude = spec->rope_amplitude,
                                       .scale = spec->attention_scale,
@@ -126,6 +126,26 @@ pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec,
     return params;
 }
 
+/* What all embeddings end with. */
+static uint32_t spec_end_embedding(const pco_nn *nn, const pco_model_spec *spec, const pco_stack_names *names,
+                                   uint32_t x)
+{
+    const int64_t width = spec->embedding_size ? spec->embedding_size : spec->d_model;
+    if (names->embedding_norm) {
+        pco_nn_norm_params norm = spec->norm;
+        norm.width = width;
+        x = pco_nn_norm(nn, x, names->embedding_norm, &norm);
+    }
+    if (names->embedding_projection)
+        x = pco_nn_linear(nn, x,
+                          &(pco_nn_linear_params){.size = sizeof(pco_nn_linear_params),
+                                                  .name = names->embedding_projection,
+                                                  .in_features = width,
+                                                  .out_features = spec->d_model,
+                                                  .bias = 1});
+    return pco_nn_activations(nn, pco_nn_dropout(nn, x));
+}
+
 uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t ids,
                         uint32_t positions, uint32_t types)
 {
@@ -142,19 +162,30 @@ uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_
     if (types != PCO_NONE)
         x = pco_binary(nn->graph, PCO_OP_ADD, x,
                        pco_nn_embedding(nn, types, names->token_types, spec->token_types, width));
-    if (names->embedding_norm) {
-        pco_nn_norm_params norm = spec->norm;
-        norm.width = width;
-        x = pco_nn_norm(nn, x, names->embedding_norm, &norm);
-    }
-    if (names->embedding_projection)
-        x = pco_nn_linear(nn, x,
-                          &(pco_nn_linear_params){.size = sizeof(pco_nn_linear_params),
-                                                  .name = names->embedding_projection,
-                                                  .in_features = width,
-                                                  .out_features = spec->d_model,
-                                                  .bias = 1});
-    return pco_nn_activations(nn, pco_nn_dropout(nn, x));
+    return spec_end_embedding(nn, spec, names, x);
+}
+
+static uint32_t spec_embed_patches(const pco_nn *nn, const pco_model_spec *spec, uint32_t patches)
+{
+    const pco_stack_names *names = &spec->stacks[PCO_ENCODER];
+    const pco_patches *p = &spec->patches;
+    if (nn->graph->status) return PCO_NONE;
+    const int64_t batch = nn->graph->tensors[patches].shape[0], rows = pco_patch_count(p) + 1, width = spec->d_model;
+    pco_graph_scope(nn->graph, "%s", names->embed_scope);
+    const uint32_t squares =
+        pco_nn_linear(nn, patches,
+                      &(pco_nn_linear_params){.size = sizeof(pco_nn_linear_params),
+                                              .name = p->projection,
+                                              .in_features = p->channels * p->patch[0] * p->patch[1],
+                                              .out_features = width,
+                                              .bias = p->bias});
+    uint32_t first = pco_cast(nn->graph, pco_nn_weight(nn, p->class_token, 1, &width), PCO_F32);
+    first = pco_broadcast_to(nn->graph, pco_reshape(nn->graph, first, 3, (int64_t[]){1, 1, width}), 3,
+                             (int64_t[]){batch, 1, width});
+    uint32_t x = pco_concat(nn->graph, (uint32_t[]){first, squares}, 2, 1);
+    const uint32_t table = pco_nn_weight(nn, names->positions, 2, (int64_t[]){rows, width});
+    x = pco_binary(nn->graph, PCO_OP_ADD, x, pco_cast(nn->graph, table, PCO_F32));
+    return spec_end_embedding(nn, spec, names, x);
 }
 
 /* positions, or position_offset, position_offset + 1, ... for ids [B,S]. */
@@ -283,6 +314,17 @@ static uint32_t spec_hear(const pco_nn *nn, const pco_model_spec *spec, uint32_t
     return pco_binary(nn->graph, PCO_OP_ADD, x, pco_cast(nn->graph, table, PCO_F32));
 }
 
+/* The layers of an encoder, and the norm behind them. */
+static uint32_t spec_encode_layers(const pco_nn *nn, const pco_model_spec *spec, uint32_t x,
+                                   const pco_nn_attention_operands *self)
+{
+    for (int64_t i = 0; i < spec->layers[PCO_ENCODER]; i++) {
+        pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_ENCODER, i);
+        x = pco_nn_self_layer(nn, x, &layer, self);
+    }
+    return pco_spec_last_norm(nn, spec, PCO_ENCODER, x);
+}
+
 uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t types,
                          const pco_spec_padding *padding)
 {
@@ -291,7 +333,7 @@ uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t 
     uint32_t positions = spec->sound.bands ? PCO_NONE : spec_positions(nn, spec, ids, PCO_NONE);
     if (nn->graph->status) return PCO_NONE;
     const int64_t rows = spec->sound.bands ? spec->sound.rows : nn->graph->tensors[ids].shape[1];
-    uint32_t x =
+    const uint32_t x =
         spec->sound.bands ? spec_hear(nn, spec, ids) : pco_spec_embed(nn, spec, PCO_ENCODER, ids, positions, types);
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
     self.mask = padding->mask;
@@ -299,11 +341,25 @@ uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t 
     self.lengths = padding->lengths;
     self.phase = spec_make_phases(nn, spec, PCO_ENCODER).usual;
     self.positions = positions;
-    for (int64_t i = 0; i < spec->layers[PCO_ENCODER]; i++) {
-        pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_ENCODER, i);
-        x = pco_nn_self_layer(nn, x, &layer, &self);
-    }
-    return pco_spec_last_norm(nn, spec, PCO_ENCODER, x);
+    return spec_encode_layers(nn, spec, x, &self);
+}
+
+uint32_t pco_spec_encode_patches(const pco_nn *nn, const pco_model_spec *spec, uint32_t patches)
+{
+    const pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
+    return spec_encode_layers(nn, spec, spec_embed_patches(nn, spec, patches), &self);
+}
+
+uint32_t pco_spec_row_head(const pco_nn *nn, const pco_model_spec *spec, const pco_row_head *head, uint32_t x)
+{
+    pco_graph_scope(nn->graph, "%s", head->linear);
+    x = pco_nn_linear(nn, x,
+                      &(pco_nn_linear_params){.size = sizeof(pco_nn_linear_params),
+                                              .name = head->linear,
+                                              .in_features = spec->d_model,
+                                              .out_features = head->width,
+                                              .bias = head->bias});
+    return head->tanh ? pco_unary(nn->graph, PCO_OP_TANH, x) : x;
 }
 
 uint32_t pco_spec_last_norm(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t x)

@@ -24,6 +24,13 @@ typedef struct pco_spec_padding {
 uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t types,
                          const pco_spec_padding *padding);
 
+/* The same of images, whose patches [B,patches,channels * height * width] are f32: memory f32 [B,1 + patches,d_model].
+ */
+uint32_t pco_spec_encode_patches(const pco_nn *nn, const pco_model_spec *spec, uint32_t patches);
+
+/* x f32 [B,d_model] -> [B,width] of that head. */
+uint32_t pco_spec_row_head(const pco_nn *nn, const pco_model_spec *spec, const pco_row_head *head, uint32_t x);
+
 /* x f32 [..,d_model] of an encoder alone -> logits f32 [..,vocab_size[0]] of the tokens that are masked. */
 uint32_t pco_spec_masked_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x);
 

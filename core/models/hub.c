@@ -4,7 +4,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Room for the path and the key in messages. */
+enum { PCO_HUB_LABEL = 1024 };
 
 /* Keys that say nothing of what a model computes from ids: of saving, training, sampling, and of outputs that nobody
  * asks for here. */
@@ -96,6 +100,7 @@ static const char *const hub_harmless[] = {
     "suppress_tokens",
     "task_specific_params",
     "temperature",
+    "tf_legacy_loss",
     "tie_encoder_decoder",
     "tokenizer_class",
     "top_k",
@@ -230,8 +235,7 @@ void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec)
         r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no 'sliding_window' for its 'layer_types'", r->label);
 }
 
-/* A key that nobody has read and that may change what the model computes. What is null or empty says nothing. */
-static void hub_check_keys(pco_hub_reader *r)
+void pco_hub_check_keys(pco_hub_reader *r)
 {
     for (const cJSON *item = r->root->child; item && !r->status; item = item->next) {
         const int empty = (cJSON_IsObject(item) || cJSON_IsArray(item)) && !item->child;
@@ -246,6 +250,32 @@ static void hub_check_keys(pco_hub_reader *r)
                          "computes; if it does not, take it out of the file",
                          r->label, item->string);
     }
+}
+
+void pco_hub_read_part(pco_hub_reader *r, const char *key, pco_hub_part_fn read, pco_model_spec *spec)
+{
+    const cJSON *item = pco_hub_item(r, key);
+    cJSON *none = item ? NULL : cJSON_CreateObject();
+    char label[PCO_HUB_LABEL];
+    pco_hub_reader part = {.root = item ? item : none, .label = label, .status = r->status, .err = r->err};
+    snprintf(label, sizeof label, "%.900s, '%s'", r->label, key);
+    if (!part.status && item && !cJSON_IsObject(item))
+        part.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: '%s' must be an object", r->label, key);
+    if (!part.status && !part.root)
+        part.status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
+    if (!part.status) read(&part, spec);
+    if (!part.status) pco_hub_check_keys(&part);
+    r->status = part.status;
+    cJSON_Delete(none);
+}
+
+pco_status pco_hub_read_images(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
+                               pco_error *err)
+{
+    pco_hub_reader reader = {.root = root, .label = label, .err = err};
+    hub->read_images(&reader, spec);
+    if (!reader.status) pco_hub_check_keys(&reader);
+    return reader.status;
 }
 
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
@@ -263,6 +293,6 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
                                  "%s: 'quantization_config' says that weights are packed in a way of its own, which "
                                  "Portico cannot run; take the model in BF16, or as GGUF",
                                  label);
-    hub_check_keys(&reader);
+    pco_hub_check_keys(&reader);
     return reader.status;
 }

@@ -42,6 +42,10 @@ pco_nn_activation pco_hub_activation(pco_hub_reader *r, const char *key, pco_nn_
 /* A key that the family knows to change nothing. */
 void pco_hub_ignore(pco_hub_reader *r, const char *key);
 
+/* An error for a key that nobody has read and that may change what the model computes. What is null or empty says
+ * nothing. */
+void pco_hub_check_keys(pco_hub_reader *r);
+
 /* What families call the same thing differently; NULL for what a family does not have. */
 typedef struct pco_hub_keys {
     const char *width, *ffn, *layers, *heads, *kv_heads, *head_dim, *context, *eps, *activation;
@@ -66,6 +70,20 @@ void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
  * model has beyond that is refused: a decoder, positions other than absolute ones, an output projection of its own. */
 void pco_hub_read_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec);
 extern const pco_hub_keys pco_hub_encoder_keys;
+/* The same where a file need not say sizes, which are then these. */
+typedef struct pco_hub_encoder_sizes {
+    int64_t width, ffn, layers, heads, positions, vocab;
+} pco_hub_encoder_sizes;
+void pco_hub_read_encoder_or(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_encoder_sizes *usual,
+                             pco_model_spec *spec);
+/* Of one that reads images: also how large they and their patches are. Sizes that are not said are those of ViT-Base
+ * (Dosovitskiy et al. 2020, table 1), and of the spec. */
+void pco_hub_read_image_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec);
+/* How many labels a classifier has: "id2label", or "num_labels", or 2. */
+int64_t pco_hub_labels(pco_hub_reader *r);
+/* The object under a key, each of whose keys is read or known too; an empty one where it is missing. */
+typedef void (*pco_hub_part_fn)(pco_hub_reader *r, pco_model_spec *spec);
+void pco_hub_read_part(pco_hub_reader *r, const char *key, pco_hub_part_fn read, pco_model_spec *spec);
 /* "attention_bias" and its like: of a bias that is everywhere, or nowhere. */
 pco_bias pco_hub_bias(pco_hub_reader *r, const char *key, int fallback);
 /* "sliding_window", "use_sliding_window", "max_window_layers" and "layer_types": which layers see how many keys. `on`:
@@ -107,11 +125,15 @@ void pco_hub_put_window(pco_hub_writer *w, int says_use);
 /* What folders of a family are like. */
 typedef struct pco_hub {
     void (*read)(pco_hub_reader *r, pco_model_spec *spec);
+    void (*read_images)(pco_hub_reader *r, pco_model_spec *spec); /* of the family's second spec; NULL: it has none */
     const char *telltale; /* a key that tells the family in a config.json without model_type; NULL: there is none */
 
     /* Encoders and encoder-decoders, whose spec has the names without what those of some files begin with. */
     const char *prefix;
     const char *const *unused; /* how names begin that the model does without, ended by NULL; or NULL */
+    /* Tensors of more dimensions than the spec's graph has: without those of 1 in front, and all behind the first as
+     * one. Ended by NULL; or NULL. */
+    const char *const *flattened;
 
     /* Decoders, whose spec has the names of GGUF, and here are those of folders. */
     pco_stack_names stack;
@@ -154,6 +176,10 @@ extern const char *const pco_hub_inverse_frequencies[];
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
                         pco_error *err) PCO_NODISCARD;
 
+/* The same for the second spec of a family that has one, whose part of the file was not looked at. */
+pco_status pco_hub_read_images(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
+                               pco_error *err) PCO_NODISCARD;
+
 /* The opposite, of a decoder: a config.json of a family that has a class, which the caller deletes. It is for its
  * reader to find out what of the spec it cannot say (pco_hub_read). Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_hub_write(const char *model_type, const pco_hub *hub, const pco_model_spec *spec, cJSON **root,
@@ -177,6 +203,9 @@ int pco_hub_is_transposed(const pco_hub *hub, const char *name);
 /* Of heads of `head` rows, of which the first pair_rows are turned in pairs: where GGUF has row `row`, with pairs side
  * by side, a folder has this one, with pairs half of them apart. */
 int64_t pco_hub_paired_row(int64_t row, int64_t head, int64_t pair_rows);
+
+/* An element of a tensor of floats. */
+float pco_hub_element(const pco_weight *weight, int64_t i);
 
 /* Is it one of those that the model does without? */
 int pco_hub_unused(const pco_hub *hub, const char *name);

@@ -86,9 +86,10 @@ int32_t pco_hub_token(pco_hub_reader *r, const char *key, int32_t fallback)
 
 pco_nn_activation pco_hub_activation(pco_hub_reader *r, const char *key, pco_nn_activation usual)
 {
-    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", "relu"};
+    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast",
+                                        "gelu", "relu",  "quick_gelu"};
     static const pco_nn_activation plain[] = {PCO_NN_SILU,      PCO_NN_SILU, PCO_NN_GELU_TANH, PCO_NN_GELU_TANH,
-                                              PCO_NN_GELU_TANH, PCO_NN_GELU, PCO_NN_RELU};
+                                              PCO_NN_GELU_TANH, PCO_NN_GELU, PCO_NN_RELU,      PCO_NN_QUICK_GELU};
     enum { NAMES = sizeof names / sizeof *names };
     const int gated = usual == PCO_NN_SWIGLU || usual == PCO_NN_GEGLU;
     const uint32_t found = pco_hub_enum(r, key, names, NAMES, NAMES);

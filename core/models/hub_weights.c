@@ -49,6 +49,21 @@ static char *hub_name(const char *name, const char *prefix)
     return made;
 }
 
+/* A tensor of more dimensions than its graph has, as one of those. */
+static void hub_flatten(const pco_hub *hub, pco_weight *weight)
+{
+    const char *const *name = hub->flattened;
+    while (name && *name && strcmp(*name, weight->name) != 0) name++;
+    if (!name || !*name || weight->rank < 2) return;
+    uint32_t front = 0;
+    while (front + 1 < weight->rank && weight->shape[front] == 1) front++;
+    int64_t behind = 1; /* elements of the tensor are counted by its reader */
+    for (uint32_t i = front + 1; i < weight->rank; i++) behind *= weight->shape[i];
+    weight->shape[0] = weight->shape[front];
+    weight->shape[1] = behind;
+    weight->rank = front + 1 < weight->rank ? 2 : 1;
+}
+
 static pco_status hub_rename(const pco_hub *hub, pco_weights *weights, pco_error *err)
 {
     for (uint32_t i = 0; i < weights->count; i++) {
@@ -61,6 +76,7 @@ static pco_status hub_rename(const pco_hub *hub, pco_weights *weights, pco_error
             weight->rank = 1; /* a vector that is kept as a row */
             weight->shape[0] = weight->shape[1];
         }
+        hub_flatten(hub, weight);
     }
     return pco_weights_index(weights, err);
 }
@@ -198,7 +214,7 @@ static pco_status hub_ungroup(const pco_model_spec *spec, pco_weights *weights, 
     return PCO_OK;
 }
 
-static float hub_element(const pco_weight *weight, int64_t i)
+float pco_hub_element(const pco_weight *weight, int64_t i)
 {
     float value;
     uint16_t half;
@@ -218,7 +234,7 @@ static pco_status hub_offset(double offset, pco_weights *weights, pco_weight *we
     const int64_t count = weight->shape[0];
     float *to = pco_weights_allocate(weights, (uint64_t)count * sizeof *to);
     if (!to) return hub_no_memory(weights, err);
-    for (int64_t i = 0; i < count; i++) to[i] = (float)((double)hub_element(weight, i) + offset);
+    for (int64_t i = 0; i < count; i++) to[i] = (float)((double)pco_hub_element(weight, i) + offset);
     weight->type_name = "F32";
     weight->dtype = PCO_F32;
     weight->bytes = (uint64_t)count * sizeof *to;

@@ -30,30 +30,43 @@ static int model_uses(const pco_graph *graph, const pco_weight *weight)
     return 0;
 }
 
-/* What the graph does not use would be left out of what the model computes: biases and norms that its family does not
- * have, layers beyond block_count, scales of other tensors. What cannot be built is refused by model_check_graphs. */
-static pco_status model_check_tensors(const pco_model_file *file, pco_error *err)
+/* The graphs that use all tensors of the model: of what reads or writes texts, and of what reads images. */
+static void model_build(const pco_model_file *file, pco_graph *const graphs[2])
 {
-    pco_graph *graph = pco_graph_create();
-    pco_status status = PCO_OK;
-    if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
-    const pco_nn nn = {.graph = graph, .weights = file->weights};
-    const pco_model_side side = file->spec.encoder_only ? PCO_ENCODER : PCO_DECODER;
+    const pco_nn texts = {.graph = graphs[0], .weights = file->weights},
+                 images = {.graph = graphs[1], .weights = file->weights};
+    if (file->images) pco_image_encoder_build(&images, file->images, 1, PCO_ENCODER_HIDDEN);
+    if (!pco_model_reads_texts(file)) return;
     if (file->spec.encoder_only)
-        pco_encoder_build(&nn, &file->spec, 1, 1,
+        pco_encoder_build(&texts, &file->spec, 1, 1,
                           file->spec.masked_head.dense ? PCO_ENCODER_LOGITS : PCO_ENCODER_HIDDEN);
     else
-        pco_causal_build(&nn, &file->spec, PCO_CAUSAL_ROWS(1, 1));
-    for (uint32_t i = 0; i < file->weights->count && !graph->status && !status; i++) {
+        pco_causal_build(&texts, &file->spec, PCO_CAUSAL_ROWS(1, 1));
+}
+
+/* What no graph uses would be left out of what the model computes: biases and norms that its family does not have,
+ * layers beyond block_count, scales of other tensors. What cannot be built is refused by model_check_graphs. */
+static pco_status model_check_tensors(const pco_model_file *file, pco_error *err)
+{
+    pco_graph *const graphs[2] = {pco_graph_create(), pco_graph_create()};
+    pco_status status = PCO_OK;
+    const pco_model_side side = file->spec.encoder_only ? PCO_ENCODER : PCO_DECODER;
+    if (graphs[0] && graphs[1])
+        model_build(file, graphs);
+    else
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
+    for (uint32_t i = 0; !status && i < file->weights->count && !graphs[0]->status && !graphs[1]->status; i++) {
         const pco_weight *weight = &file->weights->items[i];
-        if (!model_uses(graph, weight) && !(file->spec.rope_factor_count && strncmp(weight->name, "rope_f", 6) == 0) &&
+        if (!model_uses(graphs[0], weight) && !model_uses(graphs[1], weight) &&
+            !(file->spec.rope_factor_count && strncmp(weight->name, "rope_f", 6) == 0) &&
             !(file->family->hub && pco_hub_unused(file->family->hub, weight->name)))
             status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
                               "%s has a tensor '%s', which a model of architecture '%s' with %" PRId64
                               " layers has not; Portico does not run the file, as it would leave the tensor out",
                               file->path, weight->name, file->family->name, file->spec.layers[side]);
     }
-    pco_graph_destroy(graph);
+    pco_graph_destroy(graphs[0]);
+    pco_graph_destroy(graphs[1]);
     return status;
 }
 
@@ -139,6 +152,16 @@ static pco_status model_read_hub(const char *folder, const char *path, const cJS
     return status;
 }
 
+/* The spec of what reads images, where something does. */
+static pco_status model_read_images(const cJSON *root, const char *path, pco_model_file *file, pco_error *err)
+{
+    if (file->spec.patches.projection) file->images = &file->spec;
+    if (!file->family->images) return PCO_OK;
+    file->second = *file->family->images;
+    file->images = &file->second;
+    return pco_hub_read_images(file->family->hub, root, path, &file->second, err);
+}
+
 static pco_status model_read_config(const char *folder, const char *path, pco_model_file *file, pco_error *err)
 {
     cJSON *root;
@@ -146,15 +169,25 @@ static pco_status model_read_config(const char *folder, const char *path, pco_mo
     if (status) return status;
     pco_model_spec *spec = &file->spec;
     status = pco_family_of_config(root, path, &file->family, spec, err);
-    if (!status && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
+    if (!status) status = model_read_images(root, path, file, err);
+    if (!status && pco_model_reads_texts(file) && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
-    if (!status) status = model_check_ids(path, spec, err);
-    if (!status && file->family->hub) status = model_read_hub(folder, path, root, file, err);
+    if (!status && pco_model_reads_texts(file)) status = model_check_ids(path, spec, err);
+    if (!status && pco_model_reads_texts(file) && file->family->hub)
+        status = model_read_hub(folder, path, root, file, err);
     for (int side = 0; side < 2 && !status && file->family->read_tokenizer; side++)
         status = file->family->read_tokenizer(root, path, spec, (pco_model_side)side,
                                               side == PCO_ENCODER ? &file->source : &file->target, err);
     cJSON_Delete(root);
     return status;
+}
+
+/* A head that the file has not is none. */
+static void model_check_head(const pco_model_file *file, pco_row_head *head)
+{
+    char name[PCO_SPEC_NAME];
+    snprintf(name, sizeof name, "%s.weight", head->linear ? head->linear : "");
+    if (head->linear && !pco_weights_find(file->weights, name)) *head = (pco_row_head){0};
 }
 
 /* The tensors of a folder of Hugging Face as the spec has them. The head that guesses masked tokens is built only where
@@ -167,6 +200,10 @@ static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
     if (status) return status;
     snprintf(name, sizeof name, "%s.weight", spec->masked_head.dense ? spec->masked_head.dense : "");
     if (spec->masked_head.dense && !pco_weights_find(file->weights, name)) spec->masked_head = (pco_masked_head){0};
+    for (int i = 0; i < 2; i++) {
+        model_check_head(file, i ? &file->second.features : &spec->features);
+        model_check_head(file, i ? &file->second.classes : &spec->classes);
+    }
     if (spec->lm_head && pco_weights_find(file->weights, spec->lm_head)) spec->tie_word_embeddings = 0;
     return spec->encoder_only || spec->decoder_only ? model_check_tensors(file, err) : PCO_OK;
 }

@@ -12,6 +12,8 @@ typedef struct pco_model_file {
     char *path;
     const pco_weights *weights;
     pco_model_spec spec;
+    pco_model_spec second;          /* of a model that reads texts and images: the encoder of images */
+    const pco_model_spec *images;   /* what reads images: `spec`, `second`, or NULL */
     pco_tokenizer *source, *target; /* of what is read and what is written; the same one where they do not
                                        differ; NULL when the file has none */
     int32_t ends[PCO_MODEL_ENDS];   /* tokens that end a text, beside those that the tokenizer knows of */
@@ -28,6 +30,9 @@ pco_status pco_model_file_open(const char *path, pco_model_file **file, pco_erro
 pco_status pco_model_file_open_memory(const void *data, size_t size, pco_model_file **file,
                                       pco_error *err) PCO_NODISCARD;
 void pco_model_file_close(pco_model_file *file);
+
+/* Does the model read texts, or images alone? */
+static inline int pco_model_reads_texts(const pco_model_file *file) { return file->images != &file->spec; }
 
 /* Does a text that the model continues end with this token? */
 int pco_model_file_ends(const pco_model_file *file, int32_t id);

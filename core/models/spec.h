@@ -51,6 +51,30 @@ typedef struct pco_sound_source {
     const char *conv1, *conv2;
     int64_t bands, rows; /* bands 0: the source is text */
 } pco_sound_source;
+/* A row on its way out of an encoder alone: x W^T, plus a bias, and tanh of that where there is one. */
+typedef struct pco_row_head {
+    const char *linear; /* what it is called; NULL: none */
+    int64_t width;
+    int bias, tanh;
+} pco_row_head;
+
+/* What an encoder reads instead of ids (Dosovitskiy et al. 2020): a row for each patch of an image, behind one that is
+ * learned, which `class_token` names. */
+typedef struct pco_patches {
+    int64_t channels, image[2], patch[2]; /* heights and widths in pixels; patch[0] 0: it reads ids */
+    const char *projection;               /* [d_model, channels * patch[0] * patch[1]] */
+    int bias;
+    const char *class_token; /* [d_model] */
+} pco_patches;
+
+/* Most pixels of an image's side. */
+enum { PCO_SPEC_IMAGE = 4096 };
+
+/* How many patches an image has. */
+static inline int64_t pco_patch_count(const pco_patches *patches)
+{
+    return patches->image[0] / patches->patch[0] * (patches->image[1] / patches->patch[1]);
+}
 
 /* Names in a layer, behind its template; NULL where a model has none. */
 typedef struct pco_layer_names {
@@ -64,6 +88,9 @@ typedef struct pco_layer_names {
 
 /* In a family's spec: models of it may have windows, where their files say so. It becomes 0 when it is read. */
 enum { PCO_SPEC_NO_WINDOW = -1 };
+
+/* For text_end_id. */
+enum { PCO_SPEC_HIGHEST = -1 };
 
 /* Most experts of a layer. */
 enum { PCO_SPEC_EXPERTS = 1024 };
@@ -79,8 +106,14 @@ typedef struct pco_model_spec {
     const pco_layer_names *decoder_names; /* where those of decoder layers differ; NULL: they do not */
     pco_masked_head masked_head;          /* of an encoder alone; all NULL: none */
     pco_sound_source sound;               /* what an encoder-decoder has for a source instead of text */
-    const char *lm_head;                  /* the output projection, unless tie_word_embeddings */
-    const char *logits_bias;              /* NULL: none */
+    pco_patches patches;                  /* of an encoder alone */
+    /* Of an encoder alone: what a text or an image as a whole is, and scores of labels, from the row that `last` says:
+     * that of the last token, or of the first. */
+    pco_row_head features, classes;
+    int features_last;
+    const char *logit_scale; /* the logarithm of what a cosine is multiplied by to be a logit; NULL: none */
+    const char *lm_head;     /* the output projection, unless tie_word_embeddings */
+    const char *logits_bias; /* NULL: none */
     int64_t vocab_size[2], d_model;
     int64_t embedding_size;    /* of the tables; 0: d_model */
     int64_t token_types;       /* rows of that table */
@@ -125,7 +158,11 @@ typedef struct pco_model_spec {
     int add_eos_to_source;
     int decoder_only; /* a language model, without encoder and cross-attention */
     int encoder_only; /* it writes no text: without decoder and output projection */
-    double dropout;   /* in training graphs only, on embeddings and on what each block adds */
+    int causal;       /* of an encoder alone: each token sees those before it and itself */
+    /* Of an encoder alone: features are of a text up to the first of these, PCO_SPEC_HIGHEST: the highest id that is
+     * in it; 0: of the whole text. */
+    int32_t text_end_id;
+    double dropout; /* in training graphs only, on embeddings and on what each block adds */
 } pco_model_spec;
 
 /* What follows for norms from the width of the model. */

@@ -7,7 +7,7 @@ static int nn_take_ffn(const pco_nn *nn, pco_nn_ffn_params *known, const pco_nn_
     const char *name = known->name ? known->name : "pco_nn_ffn";
     const int gated = known->activation == PCO_NN_SWIGLU || known->activation == PCO_NN_GEGLU;
     if (!pco_nn_size(nn, name, "width", known->width) || !pco_nn_size(nn, name, "hidden", known->hidden)) return 0;
-    if ((uint32_t)known->activation > PCO_NN_GEGLU)
+    if ((uint32_t)known->activation > PCO_NN_QUICK_GELU)
         pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "%s: there is no activation %d", name, (int)known->activation);
     else if (known->experts && (known->activation != PCO_NN_SWIGLU || known->experts < 0 || known->experts > 65536 ||
                                 known->experts_used < 1 || known->experts_used > known->experts))

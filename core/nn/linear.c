@@ -20,13 +20,13 @@ static int linear_good(const pco_nn *nn, const pco_nn_linear_params *params, int
     if (first < 0 || rows < params->out_features || first > rows - params->out_features)
         pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "%s: rows %" PRId64 " to %" PRId64 " are not all of %" PRId64,
                        params->name, first, first + params->out_features, rows);
-    else if ((uint32_t)params->activation > PCO_NN_SILU)
+    else if ((uint32_t)params->activation > PCO_NN_SILU && params->activation != PCO_NN_QUICK_GELU)
         pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "%s: a projection has no activation %d", params->name,
                        (int)params->activation);
     return !nn->graph->status;
 }
 
-/* What matmul does with its attribute of that name. */
+/* What matmul does with its attribute of that name, and what it has none for. */
 static uint32_t linear_activation(const pco_nn *nn, uint32_t x, pco_nn_activation activation)
 {
     const pco_gelu_attrs gelu = {.approximate = activation == PCO_NN_GELU_TANH};
@@ -35,6 +35,9 @@ static uint32_t linear_activation(const pco_nn *nn, uint32_t x, pco_nn_activatio
     case PCO_NN_SILU: return pco_unary(nn->graph, PCO_OP_SILU, x);
     case PCO_NN_GELU:
     case PCO_NN_GELU_TANH: return pco_graph_add(nn->graph, PCO_OP_GELU, &gelu, &x, 1, NULL);
+    case PCO_NN_QUICK_GELU:
+        return pco_binary(nn->graph, PCO_OP_MUL, x,
+                          pco_unary(nn->graph, PCO_OP_SIGMOID, pco_binary_scalar(nn->graph, PCO_OP_MUL, x, 1.702)));
     default: return x;
     }
 }
@@ -60,11 +63,14 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
     if (params->role != PCO_NN_ROLE_PLAIN) pco_nn_set_role(nn, weight_name, params->role);
     if (nn->graph->status) return PCO_NONE;
     x = pco_nn_activations(nn, x);
-    if (!pco_nn_adapted(nn, params->name))
+    const int adapted = pco_nn_adapted(nn, params->name);
+    if (!adapted && params->activation != PCO_NN_QUICK_GELU)
         return pco_linear(nn->graph, x, pco_nn_matrix(nn, weight), bias, params->activation);
-    const uint32_t y = pco_linear(nn->graph, x, pco_nn_matrix(nn, weight), bias, PCO_NN_IDENTITY),
-                   more = pco_nn_adapter(nn, x, params->name, rows, params->first_row, params->out_features);
-    return linear_activation(nn, pco_binary(nn->graph, PCO_OP_ADD, y, more), params->activation);
+    uint32_t y = pco_linear(nn->graph, x, pco_nn_matrix(nn, weight), bias, PCO_NN_IDENTITY);
+    if (adapted)
+        y = pco_binary(nn->graph, PCO_OP_ADD, y,
+                       pco_nn_adapter(nn, x, params->name, rows, params->first_row, params->out_features));
+    return linear_activation(nn, y, params->activation);
 }
 
 uint32_t pco_nn_embedding(const pco_nn *nn, uint32_t ids, const char *name, int64_t vocab, int64_t width)

@@ -24,7 +24,7 @@ run help; status "help" 0; "$portico" --help > "$work/err"
 if cmp -s "$work/out" "$work/err"; then ok "help is --help"; else bad "help" "differs from --help"; fi
 run help nonsense; status "help nonsense" 2; silent "help nonsense: nothing on stdout" out
 run help run train; status "help of two commands" 2
-for command in run translate transcribe chat embed inspect devices ops compare conformance bench train eval plot tokenizer; do
+for command in run translate transcribe chat embed classify inspect devices ops compare conformance bench train eval plot tokenizer; do
     run $command --help; status "$command --help" 0
     says "$command --help: usage" out "^usage: portico $command"
     says "$command --help: exit status" out 'Exit status'

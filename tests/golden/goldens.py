@@ -1,11 +1,12 @@
-"""The golden files: safetensors with tensors of F64, F32 and I32, the same bytes each time they are made."""
+"""The golden files: safetensors with tensors of F64, F32, I32 and U8, the same bytes each time they are made."""
 
 import json
 import struct
 
 import numpy as np
 
-DTYPES = {np.dtype(np.float64): "F64", np.dtype(np.float32): "F32", np.dtype(np.int32): "I32"}
+DTYPES = {np.dtype(np.float64): "F64", np.dtype(np.float32): "F32", np.dtype(np.int32): "I32",
+          np.dtype(np.uint8): "U8"}
 
 
 def save(path, arrays, what, cases=None):

@@ -159,6 +159,27 @@ class Maker:
                                                    decoders.Strip(" ", 1, 0)])
         return tokenizer
 
+    def clip(self):
+        """CLIP's, whose cuts leave out what is between words."""
+        from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P
+        from tokenizers import processors, trainers
+
+        ends = [AddedToken("<|startoftext|>", special=True), AddedToken("<|endoftext|>", special=True)]
+        trainer = trainers.BpeTrainer(vocab_size=512 + int(164 * self.size), show_progress=False,
+                                      end_of_word_suffix="</w>", initial_alphabet=P.ByteLevel.alphabet())
+        cuts = P.Sequence([P.Split(Regex(CLIP_WORDS), "removed", invert=True), P.ByteLevel(add_prefix_space=False)])
+        prepare = N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()])
+        tokenizer = self.made(models.BPE(end_of_word_suffix="</w>"), trainer, prepare, cuts, decoders.ByteLevel(), ends)
+        saved = json.loads(tokenizer.to_str())
+        saved["model"]["unk_token"] = "<|endoftext|>"
+        tokenizer = Tokenizer.from_str(json.dumps(saved))
+        first, last = ((text, tokenizer.token_to_id(text)) for text in ("<|startoftext|>", "<|endoftext|>"))
+        tokenizer.post_processor = processors.RobertaProcessing(last, first, trim_offsets=False, add_prefix_space=False)
+        return tokenizer
+
+
+CLIP_WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+
 
 def kinds(size=1.0):
     """(name, Tokenizer) of each kind; vocabularies of `size` times the usual one."""
@@ -199,6 +220,7 @@ def kinds(size=1.0):
     yield "bpe_unknown", maker.characters(False, False)
     yield "bpe_fused", maker.characters(True, False)
     yield "bpe_suffix", maker.characters(False, False, end_of_word_suffix="</w>")
+    yield "clip", maker.clip()
     yield "bpe_prefix", maker.characters(False, False, continuing_subword_prefix="##")
     trainer = trainers.WordLevelTrainer(vocab_size=int(300 * size), show_progress=False, special_tokens=["[UNK]"])
     yield "word_level", maker.made(models.WordLevel(unk_token="[UNK]"), trainer, None, P.Whitespace())

@@ -4,7 +4,7 @@
 
 #include "portico/chat.h"
 #include "portico/beam.h"
-#include "portico/embed.h"
+#include "portico/image.h"
 #include "portico/nn.h"
 #include "portico/onnx.h"
 #include "portico/op.h"
@@ -410,6 +410,11 @@ static const pco_model_params model_params = {.size = sizeof model_params, .devi
 static const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
 static const char *const texts[2] = {"3 May 2021", "4"};
 static const pco_embed_params embed_params = {.size = sizeof embed_params};
+static const unsigned char image_rgb[3];
+static const pco_image image = {sizeof image, 1, 1, image_rgb};
+static const pco_classify_params classify_params = {.size = sizeof classify_params};
+static pco_image image_out = {.size = sizeof image_out};
+static const char *const *labels_out;
 static const pco_beam_params beam_params = {.size = sizeof beam_params, .beams = 2};
 static const pco_chat_message chat_message = {"user", "a"};
 static const pco_chat_params chat_params = {.size = sizeof chat_params, .source = "{{ messages[0].content }}"};

@@ -26,7 +26,8 @@ typedef struct pco_embed_params {
     void *progress_user;
 } pco_embed_params;
 
-/* embeddings[count][width], f32, of texts[count], each UTF-8 and ending with NUL; width is that of pco_model_info.
+/* embeddings[count][width], f32, of texts[count], each UTF-8 and ending with NUL; width is that of pco_model_info, or
+ * (of CLIP, whose projection they are by default) pco_model_embedding_width of portico/image.h.
  * Texts are run in batches of similar length. A text longer than the model's context (or max_seq_length) is cut; *cut
  * (may be NULL) counts those. `params` may be NULL, and `cut` may be NULL. Threads: as in portico.h.
  * Errors: NOT_FOUND without a tokenizer; INVALID for a text that cannot be encoded, or has no tokens; UNSUPPORTED and

@@ -1,0 +1,104 @@
+/* JPEG, by libjpeg-turbo. */
+#include "formats/image.h"
+
+#include "base/error.h"
+
+#ifdef PCO_HAVE_JPEG
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+/* A block of 64 pixels takes a bit at least. */
+enum { JPEG_PIXELS_OF_BYTE = 8 * 64 };
+/* Scans of a progressive file, of which each goes over all pixels. */
+enum { JPEG_SCANS = 64 };
+static const int64_t jpeg_work = 1 << 30; /* pixels of all scans */
+
+/* The error manager, which libjpeg hands back, and what it has to know. */
+typedef struct jpeg_reader {
+    struct jpeg_error_mgr manager; /* first */
+    struct jpeg_progress_mgr progress;
+    struct jpeg_decompress_struct jpeg;
+    image_file *file;
+    pco_status status;
+    jmp_buf leave;
+} jpeg_reader;
+
+static void jpeg_reader_fail(jpeg_reader *reader, const char *message)
+{
+    if (!reader->status)
+        reader->status = pco_fail(reader->file->err, PCO_ERROR_FORMAT, "%s cannot be read as JPEG: %.150s",
+                                  reader->file->label, message);
+    longjmp(reader->leave, 1);
+}
+
+static void jpeg_reader_exit(j_common_ptr jpeg)
+{
+    char message[JMSG_LENGTH_MAX];
+    jpeg->err->format_message(jpeg, message);
+    jpeg_reader_fail((jpeg_reader *)jpeg->err, message);
+}
+
+/* Warnings are of what can still be seen; but where the file ends, the rest is grey. */
+static void jpeg_reader_message(j_common_ptr jpeg, int level)
+{
+    if (level < 0 && jpeg->err->msg_code == JWRN_JPEG_EOF)
+        jpeg_reader_fail((jpeg_reader *)jpeg->err, "it ends too early");
+}
+
+static void jpeg_reader_progress(j_common_ptr jpeg)
+{
+    jpeg_reader *reader = (jpeg_reader *)jpeg->err;
+    const int64_t scans = reader->jpeg.input_scan_number,
+                  pixels = (int64_t)reader->jpeg.image_width * reader->jpeg.image_height;
+    if (scans > JPEG_SCANS || scans * pixels > jpeg_work) jpeg_reader_fail(reader, "it has too many scans");
+}
+
+/* Errors leave by longjmp, which changes no local of the caller. */
+static void jpeg_decode(jpeg_reader *reader)
+{
+    struct jpeg_decompress_struct *jpeg = &reader->jpeg;
+    image_file *file = reader->file;
+    jpeg_create_decompress(jpeg);
+    jpeg->progress = &reader->progress;
+    reader->progress.progress_monitor = jpeg_reader_progress;
+    jpeg_mem_src(jpeg, file->data, (unsigned long)file->size);
+    (void)jpeg_read_header(jpeg, TRUE);
+    if (jpeg->num_components != 1 && jpeg->num_components != 3) {
+        reader->status =
+            pco_fail(file->err, PCO_ERROR_UNSUPPORTED, "%s has %d colours (CMYK?); Portico reads grey and RGB images",
+                     file->label, jpeg->num_components);
+        return;
+    }
+    jpeg->out_color_space = JCS_RGB;
+    reader->status = image_allocate(file, jpeg->image_width, jpeg->image_height, JPEG_PIXELS_OF_BYTE);
+    if (reader->status) return;
+    (void)jpeg_start_decompress(jpeg);
+    while (jpeg->output_scanline < jpeg->output_height) {
+        JSAMPROW row = (JSAMPROW)file->image->rgb + (size_t)jpeg->output_scanline * jpeg->output_width * 3;
+        (void)jpeg_read_scanlines(jpeg, &row, 1);
+    }
+}
+
+pco_status image_read_jpeg(image_file *file)
+{
+    jpeg_reader reader = {.file = file};
+    reader.jpeg.err = jpeg_std_error(&reader.manager);
+    reader.manager.error_exit = jpeg_reader_exit;
+    reader.manager.emit_message = jpeg_reader_message;
+    if (setjmp(reader.leave) == 0) jpeg_decode(&reader);
+    jpeg_destroy_decompress(&reader.jpeg);
+    return reader.status;
+}
+
+#else
+
+pco_status image_read_jpeg(image_file *file)
+{
+    return pco_fail(file->err, PCO_ERROR_UNSUPPORTED,
+                    "%s is a JPEG file, and this Portico was built without libjpeg-turbo", file->label);
+}
+
+#endif

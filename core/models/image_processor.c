@@ -1,0 +1,203 @@
+#include "models/image_processor.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What files leave out is as the classes of transformers have it: that of ViT, and that of CLIP. */
+static const pco_image_processor processor_vit = {.resizes = 1,
+                                                  .rescales = 1,
+                                                  .normalizes = 1,
+                                                  .size = {224, 224},
+                                                  .resample = PCO_RESAMPLE_BILINEAR,
+                                                  .crop = {224, 224},
+                                                  .factor = 1.0 / 255,
+                                                  .mean = {0.5, 0.5, 0.5},
+                                                  .deviation = {0.5, 0.5, 0.5}};
+static const pco_image_processor processor_clip = {.resizes = 1,
+                                                   .crops = 1,
+                                                   .rescales = 1,
+                                                   .normalizes = 1,
+                                                   .shortest_edge = 224,
+                                                   .resample = PCO_RESAMPLE_BICUBIC,
+                                                   .crop = {224, 224},
+                                                   .factor = 1.0 / 255,
+                                                   .mean = {0.48145466, 0.4578275, 0.40821073},
+                                                   .deviation = {0.26862954, 0.26130258, 0.27577711}};
+
+/* Which class: "CLIPImageProcessor", "ViTFeatureExtractor" and their like; by the model where the file does not say. */
+static int processor_is_clip(pco_hub_reader *r, const pco_model_file *file)
+{
+    static const char *const ends[] = {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil", "FeatureExtractor"};
+    const char *type = cJSON_GetStringValue(pco_hub_item(r, "image_processor_type")),
+               *before = cJSON_GetStringValue(pco_hub_item(r, "feature_extractor_type"));
+    if (!type) type = before;
+    if (!type) return file->images == &file->second;
+    for (int clip = 0; clip < 2; clip++) {
+        const char *name = clip ? "CLIP" : "ViT";
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+            if (strncmp(type, name, strlen(name)) == 0 && strcmp(type + strlen(name), ends[i]) == 0) return clip;
+    }
+    if (!r->status)
+        r->status =
+            pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                     "%s: '%.100s' is an image processor that Portico does not have; it has those of ViT and CLIP",
+                     r->label, type);
+    return 0;
+}
+
+/* A number of pixels, for both sides or (square: 0) the shorter one; or an object that says which. */
+static void processor_size(pco_hub_reader *r, const char *key, int square, int64_t size[2], int64_t *shortest)
+{
+    const cJSON *item = pco_hub_item(r, key);
+    int64_t both = 0;
+    if (!item || r->status) return;
+    pco_hub_reader part = {.root = item, .label = r->label, .err = r->err};
+    if (cJSON_IsNumber(item)) {
+        r->status = pco_json_int(r->root, r->label, key, 1, PCO_SPEC_IMAGE, &both, r->err);
+        if (r->status) return;
+        size[0] = size[1] = square ? both : 0;
+        if (shortest) *shortest = square ? 0 : both;
+        return;
+    }
+    if (cJSON_IsObject(item) && shortest && cJSON_HasObjectItem(item, "shortest_edge")) {
+        *shortest = pco_hub_size(&part, "shortest_edge", PCO_SPEC_IMAGE);
+    } else {
+        size[0] = pco_hub_size(&part, "height", PCO_SPEC_IMAGE);
+        size[1] = pco_hub_size(&part, "width", PCO_SPEC_IMAGE);
+        if (shortest) *shortest = 0;
+    }
+    pco_hub_check_keys(&part);
+    r->status = part.status;
+}
+
+/* Three numbers, or one for all. */
+static void processor_channels(pco_hub_reader *r, const char *key, double least, double values[3])
+{
+    const cJSON *item = pco_hub_item(r, key), *number = cJSON_IsArray(item) ? item->child : item;
+    if (!item || r->status) return;
+    for (int c = 0; c < 3; c++) {
+        if (!cJSON_IsNumber(number) || !(number->valuedouble >= least && number->valuedouble <= 1e6)) {
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: '%s' must be three numbers from %g to 1e6", r->label,
+                                 key, least);
+            return;
+        }
+        values[c] = number->valuedouble;
+        if (cJSON_IsArray(item)) number = number->next;
+    }
+}
+
+static void processor_read(pco_hub_reader *r, const pco_model_file *file, pco_image_processor *p)
+{
+    static const char *const harmless[] = {"do_convert_rgb", "processor_class", "return_tensors", "image_seq_length",
+                                           "size_divisor"};
+    const int clip = processor_is_clip(r, file);
+    *p = clip ? processor_clip : processor_vit;
+    p->resizes = pco_hub_bool(r, "do_resize", p->resizes);
+    p->crops = pco_hub_bool(r, "do_center_crop", p->crops);
+    p->rescales = pco_hub_bool(r, "do_rescale", p->rescales);
+    p->normalizes = pco_hub_bool(r, "do_normalize", p->normalizes);
+    processor_size(r, "size", pco_hub_bool(r, "default_to_square", !clip), p->size, &p->shortest_edge);
+    processor_size(r, "crop_size", 1, p->crop, NULL);
+    p->resample = (pco_resample)pco_hub_number(r, "resample", 0, PCO_RESAMPLE_HAMMING, p->resample);
+    p->factor = pco_hub_number(r, "rescale_factor", -1e6, 1e6, p->factor);
+    processor_channels(r, "image_mean", -1e6, p->mean);
+    processor_channels(r, "image_std", 1e-6, p->deviation);
+    pco_hub_only(r, "do_pad", 0);
+    pco_hub_only_text(r, "input_data_format", "channels_first");
+    pco_hub_only_text(r, "data_format", "channels_first");
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) pco_hub_ignore(r, harmless[i]);
+    pco_hub_check_keys(r);
+}
+
+pco_status pco_image_processor_read(const pco_model_file *file, pco_image_processor *processor, pco_error *err)
+{
+    static const char *const names[] = {"preprocessor_config.json", "processor_config.json"};
+    char path[1200];
+    for (int i = 0; i < 2; i++) {
+        cJSON *root;
+        snprintf(path, sizeof path, "%.1000s/%s", file->path, names[i]);
+        if (access(path, F_OK)) continue;
+        pco_status status = pco_json_load(path, &root, err);
+        if (status) return status;
+        const cJSON *part = i ? cJSON_GetObjectItemCaseSensitive(root, "image_processor") : root;
+        pco_hub_reader reader = {.root = part, .label = path, .err = err};
+        if (cJSON_IsObject(part)) processor_read(&reader, file, processor);
+        const int found = cJSON_IsObject(part);
+        cJSON_Delete(root);
+        if (found) return reader.status;
+    }
+    return pco_fail(err, PCO_ERROR_NOT_FOUND,
+                    "%s has no %s, which says what happens to images before the model reads them", file->path,
+                    names[0]);
+}
+
+/* What Portico has room for while it resizes: as much as an image may have. */
+enum { PROCESSOR_PIXELS = 1 << 26 };
+
+static pco_status processor_resize(const pco_image_processor *p, const pco_image *image, pco_image *to, pco_error *err)
+{
+    const int64_t shorter = image->width < image->height ? image->width : image->height,
+                  longer = image->width < image->height ? image->height : image->width;
+    int64_t high = p->size[0], wide = p->size[1];
+    if (p->shortest_edge) {
+        const int64_t edge = p->shortest_edge,
+                      other = (int64_t)((double)(edge * longer) / (double)shorter); /* as Python divides */
+        high = image->width <= image->height ? other : edge;
+        wide = image->width <= image->height ? edge : other;
+    }
+    if (high * wide > PROCESSOR_PIXELS || wide * image->height > PROCESSOR_PIXELS)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "an image of %" PRId64 " x %" PRId64 " pixels would become one of %" PRId64 " x %" PRId64
+                        ", which is too large; crop it first",
+                        image->width, image->height, wide, high);
+    *to = (pco_image){.width = wide, .height = high};
+    return pco_image_resize(image, p->resample, to, err);
+}
+
+/* Where the middle of `made` pixels out of (or, with zeros around them, more than) `there` begins: half of the
+ * difference, rounded down. */
+static int64_t processor_middle(int64_t there, int64_t made)
+{
+    const int64_t spare = there - made;
+    return spare / 2 - (spare < 0 && spare % 2);
+}
+
+pco_status pco_image_process(const pco_image_processor *p, const pco_image *image, const int64_t extent[2],
+                             float *pixels, pco_error *err)
+{
+    pco_image resized = {.size = 0};
+    if (image->width < 1 || image->height < 1 || !image->rgb)
+        return pco_fail(err, PCO_ERROR_INVALID, "an image of %" PRId64 " x %" PRId64 " pixels", image->width,
+                        image->height);
+    if (p->resizes) {
+        const pco_status status = processor_resize(p, image, &resized, err);
+        if (status) return status;
+        image = &resized;
+    }
+    const int64_t made[2] = {p->crops ? p->crop[0] : image->height, p->crops ? p->crop[1] : image->width};
+    if (made[0] != extent[0] || made[1] != extent[1]) {
+        free((void *)resized.rgb);
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "preprocessor_config.json makes images of %" PRId64 " x %" PRId64
+                        " pixels, and the model reads %" PRId64 " x %" PRId64,
+                        made[1], made[0], extent[1], extent[0]);
+    }
+    const int64_t offset[2] = {processor_middle(image->height, made[0]), processor_middle(image->width, made[1])};
+    for (int c = 0; c < 3; c++)
+        for (int64_t y = 0; y < made[0]; y++)
+            for (int64_t x = 0; x < made[1]; x++) {
+                const int64_t row = y + offset[0], column = x + offset[1];
+                const int inside = row >= 0 && row < image->height && column >= 0 && column < image->width;
+                float value = inside ? (float)image->rgb[(row * image->width + column) * 3 + c] : 0;
+                if (p->rescales) value = (float)((double)value * p->factor);
+                if (p->normalizes) value = (value - (float)p->mean[c]) / (float)p->deviation[c];
+                *pixels++ = value;
+            }
+    free((void *)resized.rgb);
+    return PCO_OK;
+}
