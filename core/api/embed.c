@@ -39,16 +39,21 @@ void api_normalize(float *rows, size_t count, int64_t width)
     }
 }
 
-static pco_status embed_run(pco_model *model, const char *const *texts, size_t count, const pco_embed_params *params,
-                            const pco_sentence *sentence, float *embeddings, size_t *cut, pco_error *err)
+static pco_encoder_output embed_output(const pco_model *model, const pco_embed_params *params,
+                                       const pco_sentence *sentence)
 {
     static const pco_encoder_output outputs[] = {[PCO_POOLING_MEAN] = PCO_ENCODER_MEAN,
                                                  [PCO_POOLING_CLS] = PCO_ENCODER_CLS,
                                                  [PCO_POOLING_LAST] = PCO_ENCODER_LAST};
+    if (params->pooling) return outputs[params->pooling];
+    return model->file->spec.features.linear ? PCO_ENCODER_FEATURES : sentence->pooling;
+}
+
+static pco_status embed_run(pco_model *model, const char *const *texts, size_t count, const pco_embed_params *params,
+                            const pco_sentence *sentence, float *embeddings, size_t *cut, pco_error *err)
+{
     const pco_model_spec *spec = &model->file->spec;
-    const pco_encoder_output output = params->pooling         ? outputs[params->pooling]
-                                      : spec->features.linear ? PCO_ENCODER_FEATURES
-                                                              : sentence->pooling;
+    const pco_encoder_output output = embed_output(model, params, sentence);
     const int64_t context = model->context_length,
                   most = sentence->max_tokens && sentence->max_tokens < context ? sentence->max_tokens : context;
     pco_encoder_text *encoded = calloc(count + 1, sizeof *encoded);
@@ -98,7 +103,7 @@ pco_status pco_model_embed(pco_model *model, const char *const *texts, size_t co
     if (!status) status = embed_run(model, texts, count, &known, &sentence, embeddings, &shortened, err);
     if (status) return status;
     if (known.normalize > 0 || (known.normalize == 0 && sentence.normalize))
-        api_normalize(embeddings, count, pco_model_embedding_width(model, 0, known.pooling));
+        api_normalize(embeddings, count, pco_encoder_width(&model->file->spec, embed_output(model, &known, &sentence)));
     if (cut) *cut = shortened;
     return PCO_OK;
 }

@@ -37,7 +37,7 @@ VALUES = {
     "void **": "&address_out", "const struct DLManagedTensor *": "&managed", "struct DLManagedTensor **": "&managed_out",
     "pco_node_timing *": "node_timings",
     "const pco_op_declaration *": "&declaration", "const pco_operation **": "&operation_out", "const pco_operation *": "operation", "pco_graph_apply inputs": "wrt",
-    "pco_image *": "&image_out", "const pco_image *": "&image", "const pco_classify_params *": "&classify_params", "const char *const **": "&labels_out", "pco_pooling": "PCO_POOLING_DEFAULT",
+    "pco_image *": "&image_out", "pco_image_read path": "image_path", "pco_model_classify model": "image_model", "pco_model_embed_images model": "image_model", "pco_model_embed_images count": "1", "pco_model_classify count": "1", "const pco_image *": "&image", "const pco_classify_params *": "&classify_params", "const char *const **": "&labels_out", "pco_pooling": "PCO_POOLING_DEFAULT",
     "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "const pco_beam_params *": "&beam_params", "pco_beam_fn": "take_beam", "pco_answer_fn": "take_answer", "void *const *": "NULL",
     "pco_sound_read path": "sound_path", "float **": "&samples_out", "const float *samples": "logits", "const pco_transcribe_params *": "&transcribe_params",
     "pco_speech_fn": "take_speech", "pco_transcribe_stats *": "&transcribe_stats",

@@ -189,6 +189,16 @@ static size_t null_with_template(const unsigned char *gguf, size_t bytes, unsign
 
 enum { NULL_GGUF = 1 << 18 };
 
+/* The model that reads images beside image_path. */
+static char image_path[512];
+static pco_model *image_model;
+static void null_open_images(pco_context *context)
+{
+    char vit[600];
+    snprintf(vit, sizeof vit, "%.*s/../vit", (int)(strrchr(image_path, '/') - image_path), image_path);
+    check_ok(pco_model_open(context, vit, NULL, &image_model, &err));
+}
+
 /* The decoder with that template, for several sequences at once. */
 static pco_model *null_open_chatty(pco_context *context, const unsigned char *gguf, size_t bytes)
 {
@@ -493,6 +503,7 @@ static void test_null(void **state)
     static unsigned char gguf[NULL_GGUF];
     const size_t gguf_bytes = null_read(decoder_path, gguf, sizeof gguf);
     decoder = null_open_chatty(context, gguf, gguf_bytes);
+    null_open_images(context);
     check_ok(pco_sequence_create(decoder, &sequence, &err));
     pco_sequence *sequences[] = {sequence, NULL};
     check_ok(pco_sequence_create(decoder, &sequences[1], &err));
@@ -537,12 +548,14 @@ static void test_null(void **state)
     pco_sequence_destroy(sequence);
     pco_sequence_destroy(sequences[1]);
     pco_model_close(decoder);
+    pco_model_close(image_model);
     pco_model_close(model);
     pco_context_destroy(context);
 }
 
 int main(int argc, char **argv)
 {
+    snprintf(image_path, sizeof image_path, "%s/../../tests/golden/images/files/rgb.ppm", argc > 1 ? argv[1] : "");
     if (argc != 3) {
         fprintf(stderr, "usage: test_api MODEL DECODER\n");
         return 2;
