@@ -46,8 +46,8 @@ typedef struct pco_classify_params {
 } pco_classify_params;
 
 /* scores[count][labels], f32, of images[count]: how likely each label is, softmax over the labels of, for a classifier,
- * its logits, and for CLIP exp(logit_scale) times the cosine of image and text (Radford et al. 2021, 2.3). `params` may
- * be NULL. Errors: UNSUPPORTED for a model without classifier, or for labels where it reads no texts; as above. */
+ * its logits, and for CLIP exp(logit_scale) times the cosine of image and text (Radford et al. 2021, 2.3).
+ * `params` may be NULL. Errors: UNSUPPORTED for a model without classifier, or for labels where it reads no texts; as above. */
 PCO_EXPORT pco_status pco_model_classify(pco_model *model, const pco_image *images, size_t count,
                                          const pco_classify_params *params, float *scores,
                                          pco_error *err) PCO_NODISCARD;
