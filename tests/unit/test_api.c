@@ -202,6 +202,7 @@ static void null_open_images(pco_context *context)
 /* The decoder with that template, for several sequences at once. */
 static pco_model *null_open_chatty(pco_context *context, const unsigned char *gguf, size_t bytes)
 {
+    null_open_images(context);
     static unsigned char chatty[NULL_GGUF + 64]; /* lives as long as the model */
     const pco_model_params params = {.size = sizeof params, .device = "cpu", .sequences = 3};
     pco_model *model;
@@ -503,7 +504,6 @@ static void test_null(void **state)
     static unsigned char gguf[NULL_GGUF];
     const size_t gguf_bytes = null_read(decoder_path, gguf, sizeof gguf);
     decoder = null_open_chatty(context, gguf, gguf_bytes);
-    null_open_images(context);
     check_ok(pco_sequence_create(decoder, &sequence, &err));
     pco_sequence *sequences[] = {sequence, NULL};
     check_ok(pco_sequence_create(decoder, &sequences[1], &err));
