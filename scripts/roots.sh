@@ -62,7 +62,7 @@ check_wheel() {
 
 # The source archive: the Vulkan plugin is built from what is within, for there is no glslc; then the README from the top.
 check_source() {
-  bare_root source gcc libc6-dev meson pkg-config python3 libcjson-dev libedit-dev libpcre2-dev libprotobuf-c-dev \
+  bare_root source gcc libc6-dev meson pkg-config python3 libcjson-dev libedit-dev libjpeg-dev libpcre2-dev libpng-dev libprotobuf-c-dev \
     libutf8proc-dev libvulkan-dev opencl-headers protobuf-c-compiler mesa-vulkan-drivers || return
   packaged source || return 1
   rm -rf "$bare"/root/portico*

@@ -9,8 +9,8 @@
 
 #include "portico/image.h"
 
-/* Most pixels of an image's side, and of the whole. PNG and JPEG hold flat areas in next to nothing; a file that is too
- * short for all that it says it has is refused before anything is allocated (image_fits). */
+/* Most pixels of an image's side, and of the whole: 192 MiB. PNG and JPEG hold flat areas in next to nothing; a file
+ * that is too short for all that it says it has is refused before anything is allocated (image_allocate). */
 enum { PCO_IMAGE_SIDE = 65535, PCO_IMAGE_PIXELS = 1 << 26 };
 
 /* data[size] is the file, `label` its path. image->rgb is malloc'ed. Errors: FORMAT; UNSUPPORTED for other kinds of

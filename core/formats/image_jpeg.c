@@ -56,7 +56,6 @@ static void jpeg_reader_progress(j_common_ptr jpeg)
     if (scans > JPEG_SCANS || scans * pixels > jpeg_work) jpeg_reader_fail(reader, "it has too many scans");
 }
 
-/* Errors leave by longjmp, which changes no local of the caller. */
 static void jpeg_decode(jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *jpeg = &reader->jpeg;
@@ -82,13 +81,19 @@ static void jpeg_decode(jpeg_reader *reader)
     }
 }
 
+/* Errors leave by longjmp to here, where no local changes. */
+static void jpeg_guard(jpeg_reader *reader)
+{
+    if (setjmp(reader->leave) == 0) jpeg_decode(reader);
+}
+
 pco_status image_read_jpeg(image_file *file)
 {
     jpeg_reader reader = {.file = file};
     reader.jpeg.err = jpeg_std_error(&reader.manager);
     reader.manager.error_exit = jpeg_reader_exit;
     reader.manager.emit_message = jpeg_reader_message;
-    if (setjmp(reader.leave) == 0) jpeg_decode(&reader);
+    jpeg_guard(&reader);
     jpeg_destroy_decompress(&reader.jpeg);
     return reader.status;
 }

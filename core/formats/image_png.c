@@ -51,7 +51,6 @@ static void png_limit(png_structp png)
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 6);
 }
 
-/* Errors of libpng leave by longjmp, which changes no local of the caller. */
 static void png_decode(png_structp png, png_infop info, png_source *source)
 {
     png_limit(png);
@@ -71,6 +70,12 @@ static void png_decode(png_structp png, png_infop info, png_source *source)
             png_read_row(png, (png_bytep)source->file->image->rgb + y * width * 3, NULL);
 }
 
+/* Errors leave by longjmp to here, where no local changes. */
+static void png_guard(png_structp png, png_infop info, png_source *source)
+{
+    if (setjmp(png_jmpbuf(png)) == 0) png_decode(png, info, source);
+}
+
 pco_status image_read_png(image_file *file)
 {
     png_source source = {.file = file};
@@ -81,7 +86,7 @@ pco_status image_read_png(image_file *file)
         return pco_fail(file->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the image %s", file->label);
     }
     png_set_read_fn(png, &source, png_source_read);
-    if (setjmp(png_jmpbuf(png)) == 0) png_decode(png, info, &source);
+    png_guard(png, info, &source);
     png_destroy_read_struct(&png, &info, NULL);
     return source.status;
 }

@@ -20,14 +20,15 @@ static void pnm_skip(pnm_reader *r)
             while (r->at < file->size && file->data[r->at] != '\n') r->at++;
 }
 
-/* A number of up to 65535, of so many digits at most; -1 for none. */
-static int32_t pnm_number(pnm_reader *r, int digits)
+/* A number of up to 65535, or (bit: 1) one digit; -1 for none. */
+static int32_t pnm_number(pnm_reader *r, int bit)
 {
     int32_t value = -1;
     pnm_skip(r);
-    while (r->at < r->file->size && digits-- > 0 && r->file->data[r->at] >= '0' && r->file->data[r->at] <= '9') {
+    while (r->at < r->file->size && r->file->data[r->at] >= '0' && r->file->data[r->at] <= '9') {
         value = (value < 0 ? 0 : 10 * value) + (r->file->data[r->at++] - '0');
         if (value > 65535) return -1;
+        if (bit) break;
     }
     return value;
 }
@@ -53,7 +54,7 @@ static pco_status pnm_text(pnm_reader *r, int bits, int channels, int32_t most)
                 to[c] = to[0];
                 continue;
             }
-            const int32_t value = pnm_number(r, bits ? 1 : 5);
+            const int32_t value = pnm_number(r, bits);
             if (value < 0 || value > most) return pnm_bad(r, "a sample is missing or too large");
             to[c] = pnm_scale(bits ? 1 - value : value, most);
         }
@@ -94,8 +95,8 @@ pco_status image_read_pnm(image_file *file)
 {
     pnm_reader r = {file, 2};
     const int kind = file->data[1] - '0', bits = kind == 1 || kind == 4, channels = kind % 3 == 0 ? 3 : 1;
-    const int64_t width = pnm_number(&r, 5), height = pnm_number(&r, 5);
-    const int32_t most = bits ? 1 : pnm_number(&r, 5);
+    const int64_t width = pnm_number(&r, 0), height = pnm_number(&r, 0);
+    const int32_t most = bits ? 1 : pnm_number(&r, 0);
     if (width < 1 || height < 1 || most < 1) return pnm_bad(&r, "no width, height or largest sample");
     if (kind >= 4 && (r.at == file->size || !pnm_blank(file->data[r.at++])))
         return pnm_bad(&r, "nothing between the header and the samples");

@@ -1,6 +1,7 @@
 #include "models/image_processor.h"
 
 #include "base/error.h"
+#include "formats/image.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -136,9 +137,6 @@ pco_status pco_image_processor_read(const pco_model_file *file, pco_image_proces
                     names[0]);
 }
 
-/* What Portico has room for while it resizes: as much as an image may have. */
-enum { PROCESSOR_PIXELS = 1 << 26 };
-
 static pco_status processor_resize(const pco_image_processor *p, const pco_image *image, pco_image *to, pco_error *err)
 {
     const int64_t shorter = image->width < image->height ? image->width : image->height,
@@ -150,7 +148,7 @@ static pco_status processor_resize(const pco_image_processor *p, const pco_image
         high = image->width <= image->height ? other : edge;
         wide = image->width <= image->height ? edge : other;
     }
-    if (high * wide > PROCESSOR_PIXELS || wide * image->height > PROCESSOR_PIXELS)
+    if (high * wide > PCO_IMAGE_PIXELS || wide * image->height > PCO_IMAGE_PIXELS)
         return pco_fail(err, PCO_ERROR_INVALID,
                         "an image of %" PRId64 " x %" PRId64 " pixels would become one of %" PRId64 " x %" PRId64
                         ", which is too large; crop it first",
@@ -171,9 +169,10 @@ pco_status pco_image_process(const pco_image_processor *p, const pco_image *imag
                              float *pixels, pco_error *err)
 {
     pco_image resized = {.size = 0};
-    if (image->width < 1 || image->height < 1 || !image->rgb)
-        return pco_fail(err, PCO_ERROR_INVALID, "an image of %" PRId64 " x %" PRId64 " pixels", image->width,
-                        image->height);
+    if (image->width < 1 || image->height < 1 || image->width > PCO_IMAGE_SIDE || image->height > PCO_IMAGE_SIDE ||
+        !image->rgb)
+        return pco_fail(err, PCO_ERROR_INVALID, "an image of %" PRId64 " x %" PRId64 " pixels%s", image->width,
+                        image->height, image->rgb ? "" : ", which it has not");
     if (p->resizes) {
         const pco_status status = processor_resize(p, image, &resized, err);
         if (status) return status;

@@ -171,6 +171,11 @@ class Maker:
         prepare = N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()])
         tokenizer = self.made(models.BPE(end_of_word_suffix="</w>"), trainer, prepare, cuts, decoders.ByteLevel(), ends)
         saved = json.loads(tokenizer.to_str())
+        vocab = saved["model"]["vocab"]
+        for end in sorted(c + "</w>" for c in P.ByteLevel.alphabet()):  # of which the corpus has not each
+            vocab.setdefault(end, len(vocab))
+        for token in saved["added_tokens"]:
+            token["id"] = vocab.setdefault(token["content"], len(vocab))
         saved["model"]["unk_token"] = "<|endoftext|>"
         tokenizer = Tokenizer.from_str(json.dumps(saved))
         first, last = ((text, tokenizer.token_to_id(text)) for text in ("<|startoftext|>", "<|endoftext|>"))
