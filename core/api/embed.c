@@ -58,8 +58,8 @@ static pco_status embed_run(pco_model *model, const char *const *texts, size_t c
                   most = sentence->max_tokens && sentence->max_tokens < context ? sentence->max_tokens : context;
     pco_encoder_text *encoded = calloc(count + 1, sizeof *encoded);
     embed_progress progress = {params, count};
-    pco_status status = PCO_OK;
     if (!encoded) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %zu texts", count);
+    pco_status status = api_encoder(model, err);
     for (size_t i = 0; !status && i < count; i++) {
         int32_t *ids = NULL;
         size_t tokens = 0;
@@ -70,7 +70,6 @@ static pco_status embed_run(pco_model *model, const char *const *texts, size_t c
         if (!status && output == PCO_ENCODER_FEATURES)
             encoded[i].count = pco_encoder_text_end(spec, ids, encoded[i].count);
     }
-    if (!status) status = api_encoder(model, err);
     if (!status)
         status = pco_encoder_run(model->encoder, output, encoded, (int64_t)count, embeddings, embed_progressed,
                                  &progress, err);

@@ -51,6 +51,7 @@ typedef struct pco_sound_source {
     const char *conv1, *conv2;
     int64_t bands, rows; /* bands 0: the source is text */
 } pco_sound_source;
+
 /* A row on its way out of an encoder alone: x W^T, plus a bias, and tanh of that where there is one. */
 typedef struct pco_row_head {
     const char *linear; /* what it is called; NULL: none */
@@ -107,8 +108,8 @@ typedef struct pco_model_spec {
     pco_masked_head masked_head;          /* of an encoder alone; all NULL: none */
     pco_sound_source sound;               /* what an encoder-decoder has for a source instead of text */
     pco_patches patches;                  /* of an encoder alone */
-    /* Of an encoder alone: what a text or an image as a whole is, and scores of labels, from the row that `last` says:
-     * that of the last token, or of the first. */
+    /* Of an encoder alone: what a text or an image as a whole is, and scores of labels, from the row of the first
+     * token, or (features_last) of the last one. */
     pco_row_head features, classes;
     int features_last;
     const char *logit_scale; /* the logarithm of what a cosine is multiplied by to be a logit; NULL: none */
