@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "models/family.h"
+#include "models/hub.h"
 
 enum { CONFIG_CASES = 8 };
 
@@ -34,6 +35,19 @@ typedef struct config_family {
     { \
         "tie_word_embeddings", "false", NULL \
     }
+
+/* How the parts of CLIP's first file begin. */
+#define CONFIG_CLIP_PART \
+    "{\"_name_or_path\": \"\", \"add_cross_attention\": false, \"architectures\": null, \"attention_dropout\": 0.0, " \
+    "\"chunk_size_feed_forward\": 0, \"diversity_penalty\": 0.0, \"do_sample\": false, \"dropout\": 0.0, " \
+    "\"early_stopping\": false, \"encoder_no_repeat_ngram_size\": 0, \"eos_token_id\": 2, \"hidden_act\": " \
+    "\"quick_gelu\", " \
+    "\"id2label\": {\"0\": \"LABEL_0\", \"1\": \"LABEL_1\"}, \"initializer_factor\": 1.0, \"is_decoder\": false, " \
+    "\"is_encoder_decoder\": false, \"layer_norm_eps\": 1e-05, \"length_penalty\": 1.0, \"max_length\": 20, " \
+    "\"no_repeat_ngram_size\": 0, \"num_beams\": 1, \"output_scores\": false, \"pad_token_id\": 1, " \
+    "\"projection_dim\": 512, \"pruned_heads\": {}, \"repetition_penalty\": 1.0, \"return_dict\": true, " \
+    "\"tie_encoder_decoder\": false, \"tie_word_embeddings\": true, \"top_k\": 50, \"top_p\": 1.0, " \
+    "\"torchscript\": false, \"transformers_version\": \"4.16.0.dev0\", \"use_bfloat16\": false"
 
 static const config_family families[] = {
     {"llama", CONFIG_DECODER, {CONFIG_NO_DECODER}},
@@ -133,6 +147,26 @@ static const config_family families[] = {
       {"max_source_positions", "0", NULL},
       {"activation_function", "\"mish\"", NULL},
       {"is_encoder_decoder", "false", NULL}}},
+    {"vit",
+     "\"hidden_size\": 32, \"num_attention_heads\": 4, \"patch_size\": 16",
+     {{"num_channels", "1", NULL},
+      {"image_size", "8", "'image_size' 8 is less than 'patch_size' 16"},
+      {"image_size", "[32, 0]", NULL},
+      {"patch_size", "\"16\"", NULL},
+      {"hidden_act", "\"mish\"", NULL},
+      {"pooler_act", "\"relu\"", NULL},
+      {"num_attention_heads", "5", NULL},
+      {"qkv_bias", "2", NULL}}},
+    {"clip",
+     "\"projection_dim\": 8",
+     {{"projection_dim", "0", NULL},
+      {"text_config", "[1]", NULL},
+      {"text_config", "{\"hidden_act\": \"mish\"}", "'hidden_act'"},
+      {"text_config", "{\"invented\": 1}", "'invented'"},
+      {"text_config_dict", "{\"is_decoder\": true}", "'is_decoder'"},
+      {"vision_config", "{\"image_size\": 1}", "'image_size' 1 is less"},
+      {"vision_config", "{\"invented\": 1}", "'vision_config': Portico does not know 'invented'"},
+      {"vision_config_dict", "{\"num_channels\": 4}", "'num_channels'"}}},
 };
 enum { CONFIG_FAMILIES = sizeof families / sizeof *families };
 
@@ -147,8 +181,12 @@ static pco_status config_read(const config_family *c, const char *key, const cha
     check_ok(pco_json_parse(text, strlen(text), "config.json", &root, &err));
     cJSON_DeleteItemFromObjectCaseSensitive(root, key);
     cJSON_AddItemToObject(root, key, cJSON_Parse(value));
-    const pco_status status = pco_family_of_config(root, "config.json", &family, spec, e);
+    pco_status status = pco_family_of_config(root, "config.json", &family, spec, e);
     if (!status) assert_string_equal(family->model_type, c->type);
+    if (!status && family->images) {
+        *spec = *family->images;
+        status = pco_hub_read_images(family->hub, root, "config.json", spec, e);
+    }
     cJSON_Delete(root);
     return status;
 }
@@ -188,7 +226,13 @@ static void test_published(void **state)
                 {"marian", "static_position_embeddings", "true"},
                 {"distilbert", "sinusoidal_pos_embds", "true"},
                 {"whisper", "scale_embedding", "true"},
-                {"albert", "down_scale_factor", "1"}};
+                {"albert", "down_scale_factor", "1"},
+                {"vit", "encoder_stride", "16"},
+                {"vit", "image_size", "[32, 48]"},
+                {"clip", "text_config_dict", "null"},
+                {"clip", "logit_scale_init_value", "2.6592"},
+                {"clip", "text_config", CONFIG_CLIP_PART ", \"max_position_embeddings\": 77, \"vocab_size\": 49408}"},
+                {"clip", "vision_config", CONFIG_CLIP_PART ", \"patch_size\": 32, \"image_size\": 224}"}};
     pco_model_spec spec;
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         check_ok(config_read(config_of(same[i].type), same[i].key, same[i].value, &spec, &err));
