@@ -1,7 +1,7 @@
 /* Images in files: PNM (P1 to P6), and PNG and JPEG where libpng and libjpeg-turbo were there when Portico was built.
  *
- * What is read is the image as the file has it: a rotation that EXIF asks for, colour profiles and gamma change
- * nothing, and what an alpha channel hides is seen, all as in Pillow's convert("RGB"). */
+ * What is read is what Pillow's exif_transpose and convert("RGB") make of the file: it is turned as EXIF says; colour
+ * profiles and gamma change nothing, and what an alpha channel hides is seen. */
 #ifndef PCO_FORMATS_IMAGE_H
 #define PCO_FORMATS_IMAGE_H
 
@@ -14,7 +14,7 @@
 enum { PCO_IMAGE_SIDE = 65535, PCO_IMAGE_PIXELS = 1 << 26 };
 
 /* data[size] is the file, `label` its path. image->rgb is malloc'ed. Errors: FORMAT; UNSUPPORTED for other kinds of
- * files, and CMYK; OUT_OF_HOST_MEMORY. */
+ * files; OUT_OF_HOST_MEMORY. */
 pco_status pco_image_decode(const void *data, size_t size, const char *label, pco_image *image,
                             pco_error *err) PCO_NODISCARD;
 
@@ -32,6 +32,9 @@ typedef struct image_file {
 /* Allocates width x height pixels, into file->image. `each`: as many pixels as a byte of the file may stand for.
  * Errors: FORMAT, OUT_OF_HOST_MEMORY. */
 pco_status image_allocate(image_file *file, int64_t width, int64_t height, uint64_t each) PCO_NODISCARD;
+
+/* Turns file->image as the EXIF data[size] says; what cannot be read there says nothing. Errors: OUT_OF_HOST_MEMORY. */
+pco_status image_turn(image_file *file, const unsigned char *data, size_t size) PCO_NODISCARD;
 
 pco_status image_read_pnm(image_file *file) PCO_NODISCARD;
 pco_status image_read_png(image_file *file) PCO_NODISCARD;

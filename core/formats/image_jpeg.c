@@ -6,6 +6,7 @@
 #ifdef PCO_HAVE_JPEG
 #include <setjmp.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <jerror.h>
 #include <jpeglib.h>
@@ -56,6 +57,34 @@ static void jpeg_reader_progress(j_common_ptr jpeg)
     if (scans > JPEG_SCANS || scans * pixels > jpeg_work) jpeg_reader_fail(reader, "it has too many scans");
 }
 
+/* A row of the inverse of cyan, magenta, yellow and black, as Adobe's files have them, to red, green and blue. */
+static void jpeg_mix(const JSAMPLE *inks, int64_t width, unsigned char *rgb)
+{
+    for (int64_t x = 0; x < width; x++, inks += 4)
+        for (int c = 0; c < 3; c++) *rgb++ = (unsigned char)(inks[3] - ((255 - inks[c]) * inks[3] + 127) / 255);
+}
+
+/* All rows, the first one at `rgb`. */
+static void jpeg_rows(struct jpeg_decompress_struct *jpeg, unsigned char *rgb)
+{
+    JSAMPARRAY inks = NULL; /* the library's, as is what it becomes when it goes */
+    (void)jpeg_start_decompress(jpeg);
+    if (jpeg->out_color_space == JCS_CMYK)
+        inks = jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1);
+    for (; jpeg->output_scanline < jpeg->output_height; rgb += (size_t)jpeg->output_width * 3) {
+        (void)jpeg_read_scanlines(jpeg, inks ? inks : &rgb, 1);
+        if (inks) jpeg_mix(inks[0], jpeg->output_width, rgb);
+    }
+}
+
+static pco_status jpeg_turn(const jpeg_reader *reader)
+{
+    for (jpeg_saved_marker_ptr marker = reader->jpeg.marker_list; marker; marker = marker->next)
+        if (marker->data_length > 6 && memcmp(marker->data, "Exif\0", 6) == 0)
+            return image_turn(reader->file, marker->data + 6, marker->data_length - 6);
+    return PCO_OK;
+}
+
 static void jpeg_decode(jpeg_reader *reader)
 {
     struct jpeg_decompress_struct *jpeg = &reader->jpeg;
@@ -64,21 +93,13 @@ static void jpeg_decode(jpeg_reader *reader)
     jpeg->progress = &reader->progress;
     reader->progress.progress_monitor = jpeg_reader_progress;
     jpeg_mem_src(jpeg, file->data, (unsigned long)file->size);
+    jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xFFFF);
     (void)jpeg_read_header(jpeg, TRUE);
-    if (jpeg->num_components != 1 && jpeg->num_components != 3) {
-        reader->status =
-            pco_fail(file->err, PCO_ERROR_UNSUPPORTED, "%s has %d colours (CMYK?); Portico reads grey and RGB images",
-                     file->label, jpeg->num_components);
-        return;
-    }
-    jpeg->out_color_space = JCS_RGB;
+    jpeg->out_color_space = jpeg->num_components == 4 ? JCS_CMYK : JCS_RGB;
     reader->status = image_allocate(file, jpeg->image_width, jpeg->image_height, JPEG_PIXELS_OF_BYTE);
     if (reader->status) return;
-    (void)jpeg_start_decompress(jpeg);
-    while (jpeg->output_scanline < jpeg->output_height) {
-        JSAMPROW row = (JSAMPROW)file->image->rgb + (size_t)jpeg->output_scanline * jpeg->output_width * 3;
-        (void)jpeg_read_scanlines(jpeg, &row, 1);
-    }
+    jpeg_rows(jpeg, (unsigned char *)file->image->rgb);
+    reader->status = jpeg_turn(reader);
 }
 
 /* Errors leave by longjmp to here, where no local changes. */

@@ -44,11 +44,11 @@ static void png_source_warn(png_structp png, png_const_charp message)
 /* What is no pixel is not looked at: profiles and texts, which may be as large as they like when they are unpacked. */
 static void png_limit(png_structp png)
 {
-    static const png_byte skipped[] = "iCCP\0zTXt\0iTXt\0tEXt\0sPLT\0eXIf";
+    static const png_byte skipped[] = "iCCP\0zTXt\0iTXt\0tEXt\0sPLT";
     png_set_user_limits(png, PCO_IMAGE_SIDE, PCO_IMAGE_SIDE);
     png_set_chunk_malloc_max(png, 1 << 16);
     png_set_chunk_cache_max(png, 16);
-    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 6);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 5);
 }
 
 static void png_decode(png_structp png, png_infop info, png_source *source)
@@ -68,6 +68,11 @@ static void png_decode(png_structp png, png_infop info, png_source *source)
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++)
             png_read_row(png, (png_bytep)source->file->image->rgb + y * width * 3, NULL);
+#ifdef PNG_eXIf_SUPPORTED
+    png_bytep exif;
+    png_uint_32 bytes;
+    if (png_get_eXIf_1(png, info, &bytes, &exif)) source->status = image_turn(source->file, exif, bytes);
+#endif
 }
 
 /* Errors leave by longjmp to here, where no local changes. */

@@ -13,7 +13,7 @@ import shutil
 import numpy as np
 import torch
 import transformers
-from PIL import Image
+from PIL import Image, ImageOps
 
 import goldens
 
@@ -196,6 +196,11 @@ def files():
     Image.fromarray(grey > 127).save(folder / "bits.pbm")
     Image.fromarray(picture(11, 90, 5, 4)).save(folder / "rgba.png")
     Image.fromarray(picture(24, 24, 6)).quantize(16).save(folder / "palette.png")
+    Image.fromarray(picture(19, 26, 7, 4), "CMYK").save(folder / "cmyk.jpg", quality=90)
+    for way in range(2, 9):  # the ways that EXIF knows to store an image
+        exif = Image.Exif()
+        exif[0x0112] = way
+        Image.fromarray(picture(6, 9, 8)).save(folder / f"way{way}.{'jpg' if way == 6 else 'png'}", exif=exif)
     (folder / "text.ppm").write_text("P3 # words\n2 3\n15\n" + " ".join(str(i % 16) for i in range(18)) + "\n")
     return sorted(p.name for p in folder.iterdir())
 
@@ -205,9 +210,10 @@ def main():
     OUT.mkdir()
     arrays, pictures, cases = {}, {}, []
     names = files()
-    rgb = {name: np.array(Image.open(OUT / "files" / name).convert("RGB")) for name in names}
+    rgb = {name: np.array(ImageOps.exif_transpose(Image.open(OUT / "files" / name)).convert("RGB")) for name in names}
     for name in names:
         pictures[f"files/{name}"] = rgb[name]
+    names = [name for name in names if not name.startswith("way")]
     for seed, (name, make) in enumerate(MODELS.items()):
         model = make().double().eval()
         random_weights(model, seed)

@@ -19,8 +19,8 @@ typedef struct pco_image {
 } pco_image;
 
 /* Reads a PNG, JPEG or PNM file into *image, whose `size` is set before; image->rgb is given back with pco_free. Grey
- * becomes RGB, transparency is left out, nothing is rotated. Errors: IO; FORMAT; UNSUPPORTED for other kinds of files,
- * for CMYK, and for PNG or JPEG in a library built without; OUT_OF_HOST_MEMORY. Threads: any. */
+ * and CMYK become RGB, transparency is left out, and what EXIF says is lying is turned. Errors: IO; FORMAT; UNSUPPORTED
+ * for other kinds of files, and for PNG or JPEG in a library built without; OUT_OF_HOST_MEMORY. Threads: any. */
 PCO_EXPORT pco_status pco_image_read(const char *path, pco_image *image, pco_error *err) PCO_NODISCARD;
 
 /* embeddings[count][width], f32, of images[count] (the first one's `size` is that of all), in batches; width is
@@ -47,7 +47,8 @@ typedef struct pco_classify_params {
 
 /* scores[count][labels], f32, of images[count]: how likely each label is, softmax over the labels of, for a classifier,
  * its logits, and for CLIP exp(logit_scale) times the cosine of image and text (Radford et al. 2021, 2.3).
- * `params` may be NULL. Errors: UNSUPPORTED for a model without classifier, or for labels where it reads no texts; as above. */
+ * `params` may be NULL. Errors: UNSUPPORTED for a model without classifier, or for labels where it reads no texts; as
+ * above. */
 PCO_EXPORT pco_status pco_model_classify(pco_model *model, const pco_image *images, size_t count,
                                          const pco_classify_params *params, float *scores,
                                          pco_error *err) PCO_NODISCARD;
