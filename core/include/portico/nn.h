@@ -129,8 +129,8 @@ typedef enum pco_nn_activation {
     PCO_NN_GELU = 2, /* with erf */
     PCO_NN_GELU_TANH = 3,
     PCO_NN_SILU = 4,
-    PCO_NN_SWIGLU = 5, /* feed-forward blocks only: silu(gate) * up */
-    PCO_NN_GEGLU = 6,  /* feed-forward blocks only: gelu_tanh(gate) * up */
+    PCO_NN_SWIGLU = 5,     /* feed-forward blocks only: silu(gate) * up */
+    PCO_NN_GEGLU = 6,      /* feed-forward blocks only: gelu_tanh(gate) * up */
     PCO_NN_QUICK_GELU = 7, /* x sigmoid(1.702 x) (Hendrycks & Gimpel 2016), of CLIP; no attribute of matmul */
 } pco_nn_activation;
 
