@@ -12,6 +12,7 @@
 struct pco_gpu_recording {
     uint32_t count, narrow; /* dispatches; those of matmul_vector with less than its 16 columns */
     uint32_t most, bound;   /* buffers of a dispatch; bit i: buffer i of the plan is bound by one */
+    uint64_t widest;        /* bytes of a binding */
 };
 
 static pco_gpu_recording last;
@@ -24,7 +25,10 @@ static pco_status cuts_record(pco_gpu_device *device, const pco_plan *plan, cons
     for (uint32_t i = 0; i < count; i++) {
         last.narrow += list[i].kernel == GPU_KERNEL_matmul_vector_8x16 && list[i].params[1] < 16;
         if (list[i].n_bindings > last.most) last.most = list[i].n_bindings;
-        for (uint32_t k = 0; k < list[i].n_bindings; k++) last.bound |= 1u << list[i].bindings[k].buffer;
+        for (uint32_t k = 0; k < list[i].n_bindings; k++) {
+            last.bound |= 1u << list[i].bindings[k].buffer;
+            if (list[i].bindings[k].bytes > last.widest) last.widest = list[i].bindings[k].bytes;
+        }
     }
     *recording = &last;
     return PCO_OK;
@@ -190,9 +194,38 @@ static void test_no_narrow_vectors(void **state)
     pco_graph_destroy(g);
 }
 
+/* Kernels count in 32 bits with a sign: where a device binds up to 4 GiB, windows have 2 GiB at most, and what cannot
+ * be cut is refused beyond that. */
+static void test_windows_of_2_gib(void **state)
+{
+    (void)state;
+    enum { POSITIONS = 1 << 29 }; /* 2 GiB of i32, which rope binds whole */
+    pco_device device = device_of(0);
+    device.gpu.limits.max_binding = UINT32_MAX - 3, device.gpu.limits.max_allocation = UINT64_C(1) << 36;
+    pco_graph *g = graph_of(&(cut_node){100, 8000000, 16, 0});
+    lower_variant(&device, g, PCO_NONE);
+    assert_true(last.count > 1);
+    assert_in_range(last.widest, UINT64_C(1) << 30, UINT64_C(1) << 31);
+    pco_graph_destroy(g);
+    static const int32_t phase[2] = {0, 0};
+    pco_error ignored;
+    for (int more = 0; more < 2; more++) {
+        const int64_t rows = POSITIONS + more, x[4] = {1, rows, 1, 2}, at[2] = {1, rows}, pairs[2] = {1, 2};
+        g = pco_graph_create();
+        uint32_t in[3] = {pco_graph_input(g, "x", PCO_F16, 4, x), pco_graph_input(g, "positions", PCO_I32, 2, at),
+                          pco_graph_constant(g, "phase", PCO_I32, 2, pairs, phase)};
+        pco_graph_output(g, pco_graph_add(g, PCO_OP_ROPE, &(pco_rope_attrs){.scale = 1.0}, in, 3, NULL), "y");
+        check_ok(pco_graph_check(g, &err));
+        const pco_part part = part_of(g);
+        assert_int_equal(pco_gpu_program_api.supports(&device, &part, 0, &ignored),
+                         more ? PCO_ERROR_UNSUPPORTED : PCO_OK);
+        pco_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
-                                       cmocka_unit_test(test_few_bindings)};
+                                       cmocka_unit_test(test_few_bindings), cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
