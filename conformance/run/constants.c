@@ -114,6 +114,24 @@ static bool conf_constant_is_unknown(const pco_dispatch_info *info, const pco_co
     return false;
 }
 
+/* Is the kernel's text in the dialect of shaders/, and another kernel's? There "KERNEL(conv1d)" is what conv1d_1x4 and
+ * others are made of; a text may have several. */
+static bool conf_constants_of_another(const pco_dispatch_info *info)
+{
+    static const char begin[] = "\nKERNEL(";
+    const size_t length = sizeof begin - 1;
+    const char *at = info->source, *end = at ? at + info->source_bytes : NULL;
+    bool any = false;
+    if (!info->kernel || info->api != PCO_DISPATCH_VULKAN) return false;
+    while (at && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if ((size_t)(end - at++) <= length || memcmp(at - 1, begin, length) != 0) continue;
+        const char *name = at - 1 + length, *close = memchr(name, ')', (size_t)(end - name));
+        if (close && strncmp(info->kernel, name, (size_t)(close - name)) == 0) return false;
+        any = true;
+    }
+    return any;
+}
+
 /* Does the code read the constant? SPIR-V (specification, 2.3 and 3.20) names those that were not optimised away. */
 static bool conf_constant_is_read(const pco_dispatch_info *info, uint32_t number)
 {
@@ -130,7 +148,7 @@ static bool conf_constant_is_read(const pco_dispatch_info *info, uint32_t number
 }
 
 pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformance_device *device, pco_program *program,
-                               pco_error *err)
+                               bool own, pco_error *err)
 {
     const pco_program_api *api = device->plugin->program;
     if (!api->describe) return PCO_OK;
@@ -153,6 +171,9 @@ pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformanc
                 return pco_fail(err, PCO_ERROR_INTERNAL,
                                 "describe: the source of kernel %s does not declare constant %u, which its code reads",
                                 seen.kernel, (unsigned)i);
+            if (!own && conf_constants_of_another(&info))
+                return pco_fail(err, PCO_ERROR_INTERNAL, "describe: the source of kernel %s is another kernel's",
+                                seen.kernel);
             pco_conformance_constant *row = conf_constants_row(&watch->constants, &seen);
             if (row) memcpy(row->name, seen.name, sizeof row->name);
             if (watch->fresh) watch->fresh(watch->user, &seen);

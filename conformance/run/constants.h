@@ -28,9 +28,10 @@ typedef struct conf_constants_watch {
     void *launch_user;
 } conf_constants_watch;
 
-/* Notes what the launches of a prepared program have, as the plugin describes them; nothing where it does not. Errors:
- * OUT_OF_HOST_MEMORY, and what describe fails with. */
+/* Notes what the launches of a prepared program have, as the plugin describes them; nothing where it does not. `own`:
+ * of an operation of one's own, whose kernel may have any name. Errors: OUT_OF_HOST_MEMORY, what describe fails with,
+ * and INTERNAL for a source that is not the kernel's. */
 pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformance_device *device, pco_program *program,
-                               pco_error *err) PCO_NODISCARD;
+                               bool own, pco_error *err) PCO_NODISCARD;
 
 #endif

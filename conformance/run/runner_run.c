@@ -87,7 +87,9 @@ pco_status conf_session_prepare(conf_session *session, conf_constants_watch *con
     pco_status status = pco_trial_memory_create(&session->memory, err);
     if (!status) status = pco_trial_prepare(session->trial, &session->memory, &session->program, err);
     if (!status) status = conf_program_look(session, &session->until, err);
-    return status || !constants ? status : conf_constants_look(constants, session->device, session->program, err);
+    if (status || !constants) return status;
+    const bool own = session->run && PCO_OP_IS_OWN(session->run->problem->node.op); /* chains have none of these */
+    return conf_constants_look(constants, session->device, session->program, own, err);
 }
 
 pco_status conf_session_open(conf_session *session, conf_run_state *run, uint32_t in_place, pco_error *err)

@@ -172,10 +172,10 @@ class Builder:
         return list(made)
 
     def write_sources(self, out, texts):
-        """What the suite looks at of the kernels' sources: the constants that they declare."""
+        """What the suite looks at of the kernels' sources: the constants that they declare, and whose they are."""
         has = self.backend == 'vulkan'
         for row, text in zip(self.rows, texts) if has else []:
-            lines = ''.join(line + '\n' for line in text.split('\n') if line.startswith('SPEC('))
+            lines = ''.join(line + '\n' for line in text.split('\n') if line.startswith(('SPEC(', 'KERNEL(')))
             out.write(f'static const char gpu_text_{row.name}[] = {{\n{embed.c_bytes(chr(10) + lines)}}};\n'
                       f'static const pco_gpu_code gpu_source_{row.name}[] = {{{{gpu_text_{row.name}, '
                       f'sizeof gpu_text_{row.name} - 1}}, {{NULL, 0}}}};\n')

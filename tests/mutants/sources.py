@@ -2,6 +2,7 @@
 and which kernel reaches which macro or function of the files that it includes. So a fault is judged by the cases of the
 ops that it can change, and by no others."""
 
+import glob
 import os
 import re
 import sys
@@ -131,9 +132,12 @@ class Lowering:
         lowerers = [(row[2], f'gpu_lower_{shared.get(row[3], row[3])}')
                     for macro, row in gen_plugin_h.rows(table) if macro == 'PCO_OP']
         self.ops = [op for op, _ in lowerers]
-        # What operations of one's own reach: the plugin's drivers call the rest of made.c.
+        # What operations of one's own reach: the drivers call the rest of made.c.
         self.own = closure({'gpu_lower_own'} | {unit.name for unit in self.units['made.c']}, definitions)
         self.functions = {op: closure({lowerer}, definitions) for op, lowerer in lowerers}
+        # What the drivers call, which is for all kernels.
+        plugins = [path for backend in ('vulkan', 'opencl') for path in glob.glob(f'{ROOT}/backends/{backend}/*.c')]
+        self.drivers = names & words(' '.join(read(path) for path in plugins))
         kernel_names = {unit.name: set(re.findall(r'GPU_KERNEL_(\w+)', unit.text))
                         for units in self.units.values() for unit in units}
         self.kernels = {op: {self.file_of[k] for f in functions for k in kernel_names.get(f, ())}
@@ -154,7 +158,8 @@ class Lowering:
         """May a line of the lowering change what becomes of operations of one's own, and can it of no others?"""
         unit = unit_at(self.units[file], line)
         own = unit is None or unit.name in self.own
-        return own, own and unit is not None and not any(unit.name in names for names in self.functions.values())
+        return own, own and unit is not None and unit.name not in self.drivers and not any(
+            unit.name in names for names in self.functions.values())
 
     def lowerer_groups(self, ops):
         """The ops in groups that share their lowering, one group after the other."""
