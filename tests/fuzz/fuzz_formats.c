@@ -1,9 +1,9 @@
 /* Every reader of formats/, the tokenizer loader and what `portico inspect` does with a file or a config.json, on bytes
- * from anywhere: none may crash, hang or read out of bounds. With libFuzzer: compile with -DPCO_LIBFUZZER
- * -fsanitize=fuzzer,address,undefined. Alone, it mutates valid files itself, the same way each time:
- * fuzz_formats [rounds (20000)] [more seed files ...]
+ * from anywhere: none may crash, hang or read out of bounds. Alone, it mutates valid files itself, the same way each
+ * time: fuzz_formats [rounds (20000)] [more seed files ...]
  * every prefix of each small seed and every four bytes of it as 0 and as 2^32 - 1, then `rounds` times a few changed
- * bytes. What inspect prints goes nowhere. */
+ * bytes. What inspect prints goes nowhere. With libFuzzer, one reader at a time (FUZZ_READERS): scripts/fuzz, which
+ * begins with the seeds that `fuzz_formats --seeds FOLDER` writes there. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +23,21 @@
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 #include "text/tokenizer.h"
+#include "fuzz_limits.h"
+
+enum fuzz_reader {
+    FUZZ_SAFETENSORS = 1,
+    FUZZ_CT2 = 2,
+    FUZZ_TORCH = 4,
+    FUZZ_GGUF = 8,
+    FUZZ_NPY = 16,
+    FUZZ_JSON = 32,
+    FUZZ_INSPECT = 64, /* config.json among others */
+    FUZZ_ALL = 127
+};
+#ifndef FUZZ_READERS
+#define FUZZ_READERS FUZZ_ALL
+#endif
 
 /* Touches every byte that a reader says is there. */
 static unsigned fuzz_touch(const pco_weights *weights)
@@ -104,8 +119,7 @@ static void fuzz_inspect(const uint8_t *data, size_t size)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static int fuzz_input(const uint8_t *data, size_t size)
 {
     pco_error err;
     pco_weights *weights;
@@ -113,28 +127,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pco_npy npy;
     cJSON *root;
     volatile unsigned sum = 0;
-    if (!pco_safetensors_parse(data, size, "fuzz", &weights, &err)) {
+    if (FUZZ_READERS & FUZZ_SAFETENSORS && !pco_safetensors_parse(data, size, "fuzz", &weights, &err)) {
         sum += fuzz_touch(weights);
         pco_weights_close(weights);
     }
-    if (!pco_ct2_parse(data, size, "fuzz", &weights, &err)) {
+    if (FUZZ_READERS & FUZZ_CT2 && !pco_ct2_parse(data, size, "fuzz", &weights, &err)) {
         sum += fuzz_touch(weights);
         pco_weights_close(weights);
     }
-    if (!pco_torch_parse(data, size, "fuzz", &weights, &err)) {
+    if (FUZZ_READERS & FUZZ_TORCH && !pco_torch_parse(data, size, "fuzz", &weights, &err)) {
         sum += fuzz_touch(weights);
         pco_weights_close(weights);
     }
-    for (uint32_t flags = 0; flags < 2; flags++) {
+    for (uint32_t flags = 0; FUZZ_READERS & FUZZ_GGUF && flags < 2; flags++) {
         if (pco_gguf_parse(data, size, "fuzz", flags, &gguf, &err)) continue;
         sum += fuzz_touch(pco_gguf_weights(gguf));
         fuzz_tokenizer(gguf);
         pco_gguf_close(gguf);
     }
-    if (!pco_npy_parse(data, size, "fuzz", &npy, &err))
+    if (FUZZ_READERS & FUZZ_NPY && !pco_npy_parse(data, size, "fuzz", &npy, &err))
         for (uint64_t b = 0; b < npy.array.bytes; b++) sum += ((const unsigned char *)npy.array.data)[b];
-    if (!pco_json_parse((const char *)data, size, "fuzz", &root, &err)) cJSON_Delete(root);
-    fuzz_inspect(data, size);
+    if (FUZZ_READERS & FUZZ_JSON && !pco_json_parse((const char *)data, size, "fuzz", &root, &err)) cJSON_Delete(root);
+    if (FUZZ_READERS & FUZZ_INSPECT) fuzz_inspect(data, size);
     (void)sum;
     return 0;
 }
@@ -263,9 +277,25 @@ static void fuzz_numbers(const seed *from)
         }
 }
 
-int main(int argc, char **argv)
+/* The seeds as files, for libFuzzer. */
+static int fuzz_keep(const seed *seeds, size_t count, const char *folder)
 {
-    enum { MOST = 64 };
+    for (size_t i = 0; i < count; i++) {
+        char path[1024];
+        pco_error err;
+        snprintf(path, sizeof path, "%s/seed-%zu", folder, i);
+        if (!pco_file_write(path, seeds[i].data, seeds[i].size, &err)) continue;
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    return 0;
+}
+
+enum { MOST = 64 };
+
+/* What needs no file. */
+static size_t fuzz_seeds(seed seeds[MOST])
+{
     static built llama, factors;
     static const char config[] = BUILT_CONFIG(", \"rope_theta\": 500.5, \"dropout\": 0.1");
     static const char hub[] =
@@ -279,12 +309,21 @@ int main(int argc, char **argv)
     static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
     build_llama(&llama, NULL);
     build_llama(&factors, &(built_change){.factors = 1, .value = 8, .least = 1});
-    seed seeds[MOST] = {fuzz_safetensors_seed(),           fuzz_npy_seed(),
-                        fuzz_gguf_seed("llama"),           fuzz_gguf_seed("gpt2"),
-                        fuzz_copy(json, sizeof json - 1),  fuzz_copy(config, sizeof config - 1),
-                        fuzz_copy(llama.data, llama.size), fuzz_copy(factors.data, factors.size),
-                        fuzz_copy(hub, sizeof hub - 1),    fuzz_copy(experts, sizeof experts - 1)};
-    size_t count = 10, prefixes = 0;
+    const seed made[] = {fuzz_safetensors_seed(),           fuzz_npy_seed(),
+                         fuzz_gguf_seed("llama"),           fuzz_gguf_seed("gpt2"),
+                         fuzz_copy(json, sizeof json - 1),  fuzz_copy(config, sizeof config - 1),
+                         fuzz_copy(llama.data, llama.size), fuzz_copy(factors.data, factors.size),
+                         fuzz_copy(hub, sizeof hub - 1),    fuzz_copy(experts, sizeof experts - 1)};
+    const size_t count = sizeof made / sizeof *made;
+    memcpy(seeds, made, sizeof made);
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    static seed seeds[MOST];
+    size_t count = fuzz_seeds(seeds), prefixes = 0;
+    if (argc == 3 && strcmp(argv[1], "--seeds") == 0) return fuzz_keep(seeds, count, argv[2]);
     fuzz_begin();
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
     uint64_t step = 0;

@@ -1,7 +1,6 @@
 /* Grammars and JSON schemas from anywhere, and texts of bytes that follow them: none may crash, hang or take more
- * memory than is promised. With libFuzzer: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined; a NUL
- * parts the grammar from the text. Alone, it changes grammars of files, the same way each time: fuzz_grammar ROUNDS
- * FILE... */
+ * memory than is promised. A NUL parts the grammar from the text. With libFuzzer: scripts/fuzz. Alone, it changes
+ * grammars of files, the same way each time: fuzz_grammar ROUNDS FILE... */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +9,14 @@
 #include "base/philox.h"
 #include "text/grammar.h"
 
+/* What a grammar takes is bounded by how many symbols it has (2^14), and what a text takes by its items (2^22), not by
+ * the bytes that say so: ("a"){1000}. */
+#define FUZZ_FIXED (64 << 20)
+#include "fuzz_limits.h"
+
 static unsigned long fuzz_parsed, fuzz_bytes;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static int fuzz_input(const uint8_t *data, size_t size)
 {
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
     const size_t length = nul ? (size_t)(nul - data) : size;

@@ -1,7 +1,8 @@
 /* ONNX models made at random, with operators, attributes and operands that belong together only by chance, and then
  * with a few bytes changed: whatever they say, the reader and the mapping to graphs read nothing that is not there.
  * fuzz_onnx [rounds (10000) [seed]], the same way each time; scripts/test --all runs it under sanitizers. With
- * libFuzzer, on files as they come: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined. */
+ * libFuzzer, on files as they come: scripts/fuzz, which begins with the models that `fuzz_onnx ROUNDS SEED FOLDER`
+ * writes there. */
 #include "base/file.h"
 #include "models/onnx/import.h"
 
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 #ifdef PCO_LIBFUZZER
+
+#include "fuzz_limits.h"
 
 /* Inputs of the shapes that the file says, 2 where it leaves one open, and of values that count up. */
 static void fuzz_bind(const pco_onnx_file *file, pco_onnx_bound *bound)
@@ -33,8 +36,7 @@ static void fuzz_bind(const pco_onnx_file *file, pco_onnx_bound *bound)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static int fuzz_input(const uint8_t *data, size_t size)
 {
     pco_onnx_file file;
     pco_onnx_import import;
@@ -243,6 +245,15 @@ static bool fuzz_map(const pco_onnx_file *file)
     return mapped;
 }
 
+/* A seed for libFuzzer. */
+static void fuzz_keep(const char *folder, unsigned long round, const uint8_t *bytes, size_t size)
+{
+    char path[1024];
+    pco_error err;
+    snprintf(path, sizeof path, "%s/%lu.onnx", folder, round);
+    if (pco_file_write(path, bytes, size, &err)) abort();
+}
+
 int main(int argc, char **argv)
 {
     const unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 10000;
@@ -256,6 +267,7 @@ int main(int argc, char **argv)
         uint8_t *bytes = fuzz_model(&size);
         for (uint32_t i = round % 2 ? fuzz_below(4) : 0; i > 0; i--)
             bytes[fuzz_below((uint32_t)size)] = (uint8_t)fuzz_below(256);
+        if (argc > 3) fuzz_keep(argv[3], round, bytes, size);
         if (ftruncate(file, (off_t)size) != 0 || pwrite(file, bytes, size, 0) != (ssize_t)size) abort();
         free(bytes);
         pco_onnx_file file_read;

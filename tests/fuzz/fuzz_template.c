@@ -1,6 +1,6 @@
-/* Chat templates from anywhere: none may crash, hang or take more memory than is promised. With libFuzzer: compile with
- * -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined. Alone, it puts together and changes the templates of a file of
- * test_template, the same way each time: fuzz_template CASES.json [rounds (20000)] */
+/* Chat templates from anywhere: none may crash, hang or take more memory than is promised. With libFuzzer:
+ * scripts/fuzz. Alone, it puts together and changes the templates of a file of test_template, the same way each time:
+ * fuzz_template CASES.json [rounds (20000)] */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "base/philox.h"
 #include "text/template.h"
+#include "fuzz_limits.h"
 
 static const char fuzz_variables[] =
     "{\"messages\": [{\"role\": \"system\", \"content\": \"be brief\"}, {\"role\": \"user\", \"content\": \"a\\n<b> "
@@ -19,8 +20,7 @@ static const char fuzz_variables[] =
 static cJSON *fuzz_root;
 static unsigned long fuzz_parsed, fuzz_rendered;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static int fuzz_input(const uint8_t *data, size_t size)
 {
     pco_error err;
     pco_template *template;

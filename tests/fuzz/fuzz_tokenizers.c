@@ -2,8 +2,7 @@
  * first field of its message) or a folder of small files (else: each begins with the byte 0x1E, its name and a line
  * end). None may crash, hang or read out of bounds, also when a text is encoded with what was read.
  * fuzz_tokenizers ROUNDS FILE ...: every file, then ROUNDS times one of them with a few bytes changed, the same way
- * each time. With libFuzzer: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined; tests/fuzz/tokenizers is
- * the corpus, and -max_len=8192 is enough. */
+ * each time. With libFuzzer: scripts/fuzz. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/file.h"
 #include "base/philox.h"
 #include "text/tokenizer_kinds.h"
+#include "fuzz_limits.h"
 
 static const char *const FUZZ_NAMES[] = {
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
@@ -72,8 +72,7 @@ static void fuzz_folder(const uint8_t *data, size_t size)
     rmdir(folder);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static int fuzz_input(const uint8_t *data, size_t size)
 {
     pco_tokenizer *tokenizer = NULL;
     pco_error err;

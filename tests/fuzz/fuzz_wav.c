@@ -1,6 +1,6 @@
-/* WAV files from anywhere: none may crash, hang or take more than ten times its size. With libFuzzer: compile with
- * -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined. Alone, it changes files, the same way each time: fuzz_wav ROUNDS
- * FILE... (made by make_wav.py), after every prefix of each. */
+/* WAV files from anywhere: none may crash, hang or take more than ten times its size. With libFuzzer: scripts/fuzz.
+ * Alone, it changes files, the same way each time: fuzz_wav ROUNDS FILE... (made by make_wav.py), after every prefix of
+ * each. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,10 +10,13 @@
 #include "base/philox.h"
 #include "formats/wav.h"
 
+/* The tables of the resampler, and what a block of its output is made of. */
+#define FUZZ_FIXED (1 << 18)
+#include "fuzz_limits.h"
+
 static unsigned long fuzz_parsed, fuzz_samples;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static int fuzz_input(const uint8_t *data, size_t size)
 {
     pco_wav wav;
     pco_error err;
