@@ -25,7 +25,7 @@ TITLES = {
     "ctranslate2": "Encoder-decoders of CTranslate2 (TransformerSpec, Base, Big)",
     "transformer": "the notebooks' transformer: any norm, positions, activation",
 }
-SAME = {"xlm_roberta": "roberta", "camembert": "roberta"}  # whose models are compared for them
+SAME = {"xlm_roberta": "roberta", "camembert": "roberta", "clip_text": "clip", "clip_vision": "clip"}  # whose models are compared for them
 IN_GGUF = {"llama-mixtral": "mixtral"}
 NOTEBOOKS = ("model_", "original_", "modern_")  # whole models among the cases of tests/golden/notebook_*
 

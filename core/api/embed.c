@@ -45,8 +45,9 @@ static pco_encoder_output embed_output(const pco_model *model, const pco_embed_p
     static const pco_encoder_output outputs[] = {[PCO_POOLING_MEAN] = PCO_ENCODER_MEAN,
                                                  [PCO_POOLING_CLS] = PCO_ENCODER_CLS,
                                                  [PCO_POOLING_LAST] = PCO_ENCODER_LAST};
+    const pco_model_spec *spec = &model->file->spec;
     if (params->pooling) return outputs[params->pooling];
-    return model->file->spec.features.linear ? PCO_ENCODER_FEATURES : sentence->pooling;
+    return spec->features.linear ? PCO_ENCODER_FEATURES : spec->features_last ? PCO_ENCODER_LAST : sentence->pooling;
 }
 
 static pco_status embed_run(pco_model *model, const char *const *texts, size_t count, const pco_embed_params *params,
@@ -67,7 +68,7 @@ static pco_status embed_run(pco_model *model, const char *const *texts, size_t c
                           : pco_fail(err, PCO_ERROR_INVALID, "text %zu is NULL", i);
         encoded[i] = (pco_encoder_text){.ids = ids, .count = (int64_t)tokens};
         if (!status) embed_cut(model, &encoded[i], most, cut);
-        if (!status && output == PCO_ENCODER_FEATURES)
+        if (!status && !params->pooling && spec->features_last)
             encoded[i].count = pco_encoder_text_end(spec, ids, encoded[i].count);
     }
     if (!status)

@@ -1,5 +1,6 @@
 /* CLIP (Radford et al. 2021) in folders of Hugging Face: an encoder of texts, causal, and one of images, both pre-norm,
- * whose features are of one length. A text is what its end of text makes of it, an image what its class token does. */
+ * whose features are of one length; or one of them alone. A text is what its end of text makes of it, an image what its
+ * class token does. */
 #include "models/family.h"
 
 #define CLIP_SPEC(head) \
@@ -89,12 +90,32 @@ static void clip_read_second(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_ignore(r, "text_config_dict");
 }
 
+/* A tower alone, whose configuration is the whole file. */
+static void clip_read_text_alone(pco_hub_reader *r, pco_model_spec *spec)
+{
+    spec->features.width = pco_hub_size_or(r, "projection_dim", 1 << 20, spec->features.width);
+    clip_read_text(r, spec);
+}
+
+static void clip_read_images_alone(pco_hub_reader *r, pco_model_spec *spec)
+{
+    spec->features.width = pco_hub_size_or(r, "projection_dim", 1 << 20, spec->features.width);
+    clip_read_images(r, spec);
+}
+
 static const char *const clip_unused[] = {"text_projection.",
                                           "visual_projection.",
                                           "logit_scale",
                                           "text_model.embeddings.position_ids",
                                           "vision_model.embeddings.position_ids",
                                           NULL};
+/* Files of both may stand beside the configuration of one. */
+static const char *const clip_text_unused[] = {
+    "text_projection.", "logit_scale",        "text_model.embeddings.position_ids",
+    "vision_model.",    "visual_projection.", NULL};
+static const char *const clip_vision_unused[] = {
+    "visual_projection.", "logit_scale",      "vision_model.embeddings.position_ids",
+    "text_model.",        "text_projection.", NULL};
 static const char *const clip_flattened[] = {"vision_model.embeddings.patch_embedding.weight", NULL};
 static const pco_hub clip_hub = {.read = clip_read,
                                  .read_images = clip_read_second,
@@ -102,5 +123,13 @@ static const pco_hub clip_hub = {.read = clip_read,
                                  .unused = clip_unused,
                                  .flattened = clip_flattened};
 
+static const pco_hub clip_text_hub = {.read = clip_read_text_alone, .prefix = "", .unused = clip_text_unused};
+static const pco_hub clip_vision_hub = {
+    .read = clip_read_images_alone, .prefix = "", .unused = clip_vision_unused, .flattened = clip_flattened};
+
 const pco_family pco_family_clip = {
     .name = "clip", .model_type = "clip", .spec = &clip_text_spec, .images = &clip_image_spec, .hub = &clip_hub};
+const pco_family pco_family_clip_text = {
+    .name = "clip_text", .model_type = "clip_text_model", .spec = &clip_text_spec, .hub = &clip_text_hub};
+const pco_family pco_family_clip_vision = {
+    .name = "clip_vision", .model_type = "clip_vision_model", .spec = &clip_image_spec, .hub = &clip_vision_hub};

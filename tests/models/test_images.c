@@ -326,6 +326,78 @@ static void test_api(void **state)
     pco_weights_close(stored);
 }
 
+/* The folder `to` of one tower of `from`: its weights and tokenizer, and its part of the configuration. */
+static void images_part(const char *from, const char *to, const char *part, const char *type)
+{
+    static const char *const files[] = {"model.safetensors", "tokenizer.json", "preprocessor_config.json"};
+    char path[512], other[512];
+    cJSON *root;
+    snprintf(path, sizeof path, "%s/config.json", from);
+    check_ok(pco_json_load(path, &root, &err));
+    cJSON *config = cJSON_GetObjectItem(root, part);
+    cJSON_DeleteItemFromObject(config, "model_type");
+    cJSON_DeleteItemFromObject(config, "projection_dim");
+    cJSON_AddStringToObject(config, "model_type", type);
+    cJSON_AddNumberToObject(config, "projection_dim", cJSON_GetObjectItem(root, "projection_dim")->valuedouble);
+    char *text = cJSON_PrintUnformatted(config);
+    snprintf(path, sizeof path, "%s/config.json", to);
+    check_ok(pco_file_write(path, text, strlen(text), &err));
+    free(text);
+    cJSON_Delete(root);
+    for (int i = 0; i < 3; i++) {
+        snprintf(other, sizeof other, "%s/%s", from, files[i]);
+        snprintf(path, sizeof path, "%s/%s", to, files[i]);
+        unlink(path);
+        char *whole = realpath(other, NULL);
+        assert_non_null(whole);
+        assert_int_equal(symlink(whole, path), 0);
+        free(whole);
+    }
+}
+
+/* Each tower of CLIP alone makes of texts and images what it makes within the whole: the same bits. */
+static void test_towers(void **state)
+{
+    static const char *const texts[] = {"a dog", "A Ham"};
+    char folder[] = "/tmp/portico-towers-XXXXXX", whole[512], path[512];
+    float want[2][2][64], got[2][64];
+    pco_context *context;
+    pco_model *model;
+    pco_image image = {.size = sizeof image};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/files/rgb.ppm", images_folder);
+    check_ok(pco_image_read(path, &image, &err));
+    snprintf(whole, sizeof whole, "%s/clip", images_folder);
+    check_ok(pco_context_create(NULL, &context, &err));
+    check_ok(pco_model_open(context, whole, NULL, &model, &err));
+    const size_t row = (size_t)pco_model_embedding_width(model, 0, PCO_POOLING_DEFAULT) * sizeof(float);
+    check_ok(pco_model_embed(model, texts, 2, NULL, want[0][0], NULL, &err));
+    check_ok(pco_model_embed_images(model, &image, 1, NULL, want[1][0], &err));
+    pco_model_close(model);
+    images_part(whole, folder, "text_config", "clip_text_model");
+    check_ok(pco_model_open(context, folder, NULL, &model, &err));
+    check_ok(pco_model_embed(model, texts, 2, NULL, got[0], NULL, &err));
+    assert_memory_equal(got[0], want[0][0], 2 * row);
+    check_fails(pco_model_embed_images(model, &image, 1, NULL, got[0], &err), PCO_ERROR_UNSUPPORTED, "reads no images");
+    pco_model_close(model);
+    images_part(whole, folder, "vision_config", "clip_vision_model");
+    check_ok(pco_model_open(context, folder, NULL, &model, &err));
+    check_ok(pco_model_embed_images(model, &image, 1, NULL, got[0], &err));
+    assert_memory_equal(got[0], want[1][0], row);
+    check_fails(pco_model_embed(model, texts, 1, NULL, got[0], NULL, &err), PCO_ERROR_UNSUPPORTED, "and no text");
+    pco_model_close(model);
+    pco_context_destroy(context);
+    pco_free((void *)image.rgb);
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "preprocessor_config.json"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
 /* Files that are cut short, that say more than they have, and that are of other kinds. */
 static void test_bad_files(void **state)
 {
@@ -367,7 +439,8 @@ static void test_bad_files(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_bad_files),
-                                       cmocka_unit_test(test_api), cmocka_unit_test(test_images)};
+                                       cmocka_unit_test(test_api), cmocka_unit_test(test_images),
+                                       cmocka_unit_test(test_towers)};
     if (argc != 2) return 2;
     images_folder = argv[1];
     return cmocka_run_group_tests_name("images", tests, NULL, NULL);

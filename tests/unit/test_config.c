@@ -167,6 +167,8 @@ static const config_family families[] = {
       {"vision_config", "{\"image_size\": 1}", "'image_size' 1 is less"},
       {"vision_config", "{\"invented\": 1}", "'vision_config': Portico does not know 'invented'"},
       {"vision_config_dict", "{\"num_channels\": 4}", "'num_channels'"}}},
+    {"clip_text_model", "\"projection_dim\": 8", {{"projection_dim", "0", NULL}, {"hidden_act", "\"mish\"", NULL}}},
+    {"clip_vision_model", "\"projection_dim\": 8", {{"projection_dim", "0", NULL}, {"image_size", "1", NULL}}},
 };
 enum { CONFIG_FAMILIES = sizeof families / sizeof *families };
 
