@@ -1,7 +1,8 @@
 /* The columns `rows` and `products` of the op table, held against the oracle and the decompositions. A row of the
  * result is what the row alone gives, and follows from nothing outside it, but from more than an element where the
  * column says so. There are as many products as pairs of a result and an element of the first operand that it follows
- * from; a composite has those of its decomposition. */
+ * from; a composite has those of its decomposition. Then each column is read as if it said something else, which has to
+ * be found wrong. */
 #include "check.h"
 #include "graph/graph.h"
 #include "graph/op_rules.h"
@@ -11,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST = 600 /* elements */, CASES = 4, CHANGES = 12, WHOLE_CASES = 12 };
+enum { MOST = 600 /* elements */, CASES = 4, CHANGES = 12, WHOLE_CASES = 12, MOST_CASES = 64 };
 
 static const pco_contract CONTRACT = {.compute = PCO_F32,
                                       .round_to_nearest = 1,
@@ -22,12 +23,21 @@ static const pco_contract CONTRACT = {.compute = PCO_F32,
                                       .rsqrt_ulp = 2.0f,
                                       .function_ulp = 4.0f};
 
+/* What a row says, or could say. */
+typedef struct work_claim {
+    pco_rows_rule rows;
+    double factor;   /* on the products that the table gives */
+    int of_elements; /* for what has none: 1: as many as elements of the result, 2: of the first operand */
+} work_claim;
+
 typedef struct work_facts {
+    work_claim claim;
     uint32_t cut;     /* rows that were compared */
     uint32_t changed; /* cases of which operands were changed */
     int several;      /* a result follows from more than one element of the first operand */
     int coarse;       /* rows along the last dimension are none: the rule is not coarser than need be */
     int exact;        /* as many products as pairs, in some case */
+    int two;          /* a result follows from more than one element of two operands */
     uint32_t wrong;
     char first[CONF_LABEL + 128]; /* what is wrong, and in which case */
 } work_facts;
@@ -35,6 +45,19 @@ typedef struct work_facts {
 static void work_wrong(work_facts *facts, const conf_case *one, const char *what)
 {
     if (!facts->wrong++) snprintf(facts->first, sizeof facts->first, "%s: %s", what, one->label);
+}
+
+static int work_has_products(const work_claim *claim, uint32_t op)
+{
+    return pco_op_products(op) ? claim->factor != 0 : claim->of_elements;
+}
+
+static double work_products(const work_claim *claim, const pco_tensor *tensors, const pco_node *node)
+{
+    const pco_tensor *of =
+        claim->of_elements == 2 ? pco_work_input(tensors, node, 0) : pco_work_output(tensors, node, 0);
+    if (pco_op_products(node->op)) return claim->factor * pco_node_products(tensors, node);
+    return claim->of_elements && of ? (double)pco_tensor_elements(of) : 0;
 }
 
 static int work_same(double a, double b) { return isnan(a) ? isnan(b) : a == b; }
@@ -70,6 +93,10 @@ static void work_compare(const conf_problem *whole, const conf_problem *piece, c
     for (uint32_t k = 0; k < whole->oracle.n_outputs; k++) {
         const oracle_output *all = &whole->oracle.out[k], *part = &piece->oracle.out[k];
         int64_t outer, n, inner;
+        if (rows->out[k] == PCO_ROWS_WHOLE || all->desc.rank == 0) {
+            work_wrong(facts, whole->one, "a result is not cut");
+            return;
+        }
         work_around(&all->desc, rows->out[k], &outer, &n, &inner);
         if (part->count != outer * inner || n != rows->n) {
             work_wrong(facts, whole->one, "the result has not so many rows");
@@ -130,11 +157,13 @@ static int work_allows(pco_rows_rule rule, const conf_problem *problem, uint32_t
 {
     const pco_tensor *x = &problem->tensors[problem->node.inputs[k]], *y = &problem->oracle.out[0].desc;
     const uint32_t axes = pco_op_axes(pco_op_find(problem->one->op), problem->node.attrs, x->rank);
-    int64_t a[PCO_MAX_RANK], b[PCO_MAX_RANK];
+    int64_t a[PCO_MAX_RANK] = {0}, b[PCO_MAX_RANK] = {0};
     work_index(x, from, a);
     work_index(y, to, b);
+    if (x->rank < (rule == PCO_ROWS_SAMPLES ? 2u : 1u)) return 1;
     switch (rule) {
     case PCO_ROWS_ELEMENTS:
+        if (y->rank < x->rank) return 0;
         for (uint32_t d = 0, lead = y->rank - x->rank; d < x->rank; d++)
             if (x->shape[d] != 1 && a[d] != b[lead + d]) return 0;
         return 1;
@@ -160,11 +189,17 @@ static void work_change(uint32_t dtype, void *data, int64_t i)
         ((uint8_t *)data)[i] ^= 1; /* bool */
 }
 
+/* A primitive that adds: are they products? */
+static int work_may_multiply(const pco_op_info *op, const work_facts *facts)
+{
+    return op->bound == PCO_BOUND_SUM && !pco_op_decomposition(op->op) && !facts->two;
+}
+
 /* Changes elements of operand k; counts[y] results follow from so many of them. Returns how many pairs there are. */
 static double work_follow(const conf_problem *problem, uint32_t k, int64_t step, uint32_t *counts, work_facts *facts)
 {
     const pco_tensor *x = &problem->tensors[problem->node.inputs[k]];
-    const pco_rows_rule rule = pco_op_find(problem->one->op)->rows;
+    const pco_rows_rule rule = facts->claim.rows;
     const oracle_output *before = &problem->oracle.out[0];
     const int64_t count = pco_tensor_elements(x);
     double pairs = 0;
@@ -198,24 +233,26 @@ static uint32_t work_most(const uint32_t *counts, int64_t n)
 static void work_follows(const conf_problem *problem, const pco_op_info *op, work_facts *facts)
 {
     const oracle_output *y = &problem->oracle.out[0];
-    const int pairs_count = !pco_op_decomposition(op->op) && pco_op_products(op->op);
+    const pco_rows_rule rule = facts->claim.rows;
+    const int pairs_count = !pco_op_decomposition(op->op) && work_has_products(&facts->claim, op->op);
     uint32_t several = 0; /* operands of which a result takes more than one element */
     for (uint32_t k = 0; k < problem->node.n_inputs; k++) {
         if (problem->node.inputs[k] == PCO_NONE) continue;
         const pco_tensor *x = &problem->tensors[problem->node.inputs[k]];
         const int64_t count = pco_tensor_elements(x);
         if ((x->dtype != PCO_F32 && x->dtype != PCO_BOOL) || count == 0) continue;
-        if (k > 0 && op->rows != PCO_ROWS_ELEMENTS && pco_op_decomposition(op->op)) continue;
+        if (k > 0 && rule != PCO_ROWS_ELEMENTS && pco_op_decomposition(op->op)) continue;
         uint32_t *counts = calloc((size_t)y->count + 1, sizeof *counts);
         assert_non_null(counts);
-        work_facts ignored = {0};
-        const int placed = k == 0 || op->rows == PCO_ROWS_ELEMENTS;
-        const int every = pairs_count || (k == 0 && op->rows > PCO_ROWS_ELEMENTS && !facts->several);
+        work_facts ignored = {.claim = facts->claim};
+        const int placed = k == 0 || rule == PCO_ROWS_ELEMENTS;
+        const int every =
+            pairs_count || work_may_multiply(op, facts) || (k == 0 && rule > PCO_ROWS_ELEMENTS && !facts->several);
         const int64_t step = every || count <= CHANGES ? 1 : count / CHANGES;
         const double pairs = work_follow(problem, k, step, counts, placed ? facts : &ignored);
         const uint32_t most = work_most(counts, y->count);
         if (k == 0 && pairs_count) {
-            const double products = pco_node_products(problem->tensors, &problem->node);
+            const double products = work_products(&facts->claim, problem->tensors, &problem->node);
             if (pairs > products) work_wrong(facts, problem->one, "there are more products");
             facts->exact |= pairs == products;
         }
@@ -223,7 +260,8 @@ static void work_follows(const conf_problem *problem, const pco_op_info *op, wor
         several += most > 1;
         free(counts);
     }
-    if (!pco_op_products(op->op) && !pco_op_decomposition(op->op) && several > 1)
+    facts->two |= several > 1;
+    if (!pairs_count && !pco_op_decomposition(op->op) && several > 1)
         work_wrong(facts, problem->one, "there are products");
 }
 
@@ -243,18 +281,33 @@ static int work_suits(const conf_case *one)
     return 1;
 }
 
+/* Why a row cannot say so, whatever the cases show, or NULL. */
+static const char *work_refuses(const pco_op_info *op, pco_rows_rule rule)
+{
+    const pco_attr_info *first = pco_op_attr(op, 0);
+    if (rule == PCO_ROWS_NONE) return NULL;
+    if (!strncmp(op->signature, "->", 2)) return "it has no operands";
+    if (rule == PCO_ROWS_MATMUL && !(first && !strcmp(first->name, "transpose_a")))
+        return "it is no product of matrices";
+    if (rule > PCO_ROWS_ELEMENTS && rule != PCO_ROWS_AXIS && first && first->is_axis) return "its rows follow its axes";
+    return NULL;
+}
+
 static bool work_visit(void *user, const conf_case *one)
 {
     work_facts *facts = (work_facts *)user + one->op;
     const pco_op_info *op = pco_op_find(one->op);
-    const int counts = pco_op_products(op->op) && !pco_op_decomposition(op->op) && !facts->exact;
-    const int follows = (facts->changed < CASES || counts) && work_suits(one);
-    const int finer = work_is_coarse(op->rows) && !facts->coarse;
-    const int cuts = op->rows != PCO_ROWS_NONE && (facts->cut < 2 * CASES || finer);
+    const pco_rows_rule rule = facts->claim.rows;
+    if (work_refuses(op, rule)) return true;
+    const int counts = work_has_products(&facts->claim, one->op) && !pco_op_decomposition(op->op) && !facts->exact;
+    const int more = (counts || work_may_multiply(op, facts)) && facts->changed < MOST_CASES;
+    const int follows = (facts->changed < CASES || more) && work_suits(one);
+    const int finer = work_is_coarse(rule) && !facts->coarse;
+    const int cuts = rule != PCO_ROWS_NONE && (facts->cut < 2 * CASES || finer);
     if (one->large || one->chain || facts->wrong || (!follows && !cuts)) return true;
     conf_problem problem;
     check_ok(conf_problem_make(&problem, one, 7, &CONTRACT, &err));
-    const pco_node_rows rows = pco_node_rows_of(problem.tensors, &problem.node);
+    const pco_node_rows rows = pco_node_rows_by(rule, problem.tensors, &problem.node);
     if (cuts && rows.n > 1) {
         work_row(&problem, &rows, 0, facts);
         work_row(&problem, &rows, rows.n - 1, facts);
@@ -268,27 +321,118 @@ static bool work_visit(void *user, const conf_case *one)
     return true;
 }
 
+/* What is wrong with a row that says so, or NULL. */
+static const char *work_fault(const pco_op_info *op, const work_facts *of)
+{
+    const pco_rows_rule rule = of->claim.rows;
+    const int products = work_has_products(&of->claim, op->op) && !pco_op_decomposition(op->op);
+    const char *refused = work_refuses(op, rule);
+    if (refused) return refused;
+    if (of->wrong) return of->first;
+    if (rule != PCO_ROWS_NONE && !of->cut) return "no case has rows";
+    if (rule > PCO_ROWS_ELEMENTS && !of->several)
+        return "the column `rows` says more than elements, and each result follows from one";
+    if (work_is_coarse(rule) && !of->coarse)
+        return "the column `rows` says less than is so: rows along the last dimension are the same alone";
+    if (products && !of->two) return "nothing is multiplied by several";
+    return products && !of->exact ? "no case has as many products as the column says" : NULL;
+}
+
+/* What the cases show of each op, where its row says this of rows (PCO_ROWS_RULES: what it says) and products. */
+static work_facts *work_gather(pco_rows_rule rows, double factor, int of_elements)
+{
+    work_facts *facts = calloc(PCO_OP_LIMIT, sizeof *facts);
+    assert_non_null(facts);
+    uint32_t count;
+    const pco_op_info *table = pco_op_table(&count);
+    for (uint32_t i = 0; i < count; i++)
+        facts[table[i].op].claim = (work_claim){rows == PCO_ROWS_RULES ? table[i].rows : rows, factor, of_elements};
+    conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, work_visit, facts);
+    return facts;
+}
+
 static void test_rows(void **state)
 {
     (void)state;
-    work_facts *facts = calloc(PCO_OP_LIMIT, sizeof *facts);
-    assert_non_null(facts);
-    conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, work_visit, facts);
+    work_facts *facts = work_gather(PCO_ROWS_RULES, 1, 0);
     uint32_t count, wrong = 0;
     const pco_op_info *table = pco_op_table(&count);
     for (uint32_t i = 0; i < count; i++) {
-        const work_facts *of = &facts[table[i].op];
-        const char *fault = of->wrong ? of->first : NULL;
-        if (!fault && table[i].rows != PCO_ROWS_NONE && !of->cut) fault = "no case has rows";
-        if (!fault && table[i].rows > PCO_ROWS_ELEMENTS && !of->several)
-            fault = "the column `rows` says more than elements, and each result follows from one";
-        if (!fault && work_is_coarse(table[i].rows) && !of->coarse)
-            fault = "the column `rows` says less than is so: rows along the last dimension are the same alone";
-        if (!fault && pco_op_products(table[i].op) && !pco_op_decomposition(table[i].op) && !of->exact)
-            fault = "no case has as many products as the column says";
+        const char *fault = work_fault(&table[i], &facts[table[i].op]);
         if (fault && ++wrong) print_error("%s: %s\n", table[i].name, fault);
     }
     free(facts);
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- all else that rows could say is found wrong ---- */
+
+/* Rows that say nothing of rows, and could. */
+static int work_silent(const pco_op_info *op, pco_rows_rule rule)
+{
+    static const struct {
+        pco_op op;
+        pco_rows_rule rule;
+    } SILENT[] = {
+        /* bool, and right or wrong in every case: a row alone cannot be another */
+        {PCO_OP_LOGICAL_AND, PCO_ROWS_ELEMENTS},
+        {PCO_OP_LOGICAL_OR, PCO_ROWS_ELEMENTS},
+        {PCO_OP_LOGICAL_NOT, PCO_ROWS_ELEMENTS},
+        /* of gradients nothing is promised: a step is of a whole batch */
+        {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, PCO_ROWS_SEQUENCES},
+        {PCO_OP_SWIGLU_BACKWARD, PCO_ROWS_SEQUENCES},
+    };
+    for (size_t i = 0; i < sizeof SILENT / sizeof *SILENT; i++)
+        if (SILENT[i].op == op->op && SILENT[i].rule == rule) return 1;
+    return 0;
+}
+
+/* One rule holds for an op that has rows, and none for one that has none: so that a row that says `none`, or another
+ * rule, is found. */
+static void test_other_rows(void **state)
+{
+    (void)state;
+    uint32_t count, wrong = 0, held[PCO_OP_LIMIT] = {0};
+    const pco_op_info *table = pco_op_table(&count);
+    for (pco_rows_rule rule = PCO_ROWS_NONE + 1; rule < PCO_ROWS_RULES; rule++) {
+        work_facts *facts = work_gather(rule, 1, 0);
+        for (uint32_t i = 0; i < count; i++)
+            if (!work_fault(&table[i], &facts[table[i].op]) && !work_silent(&table[i], rule))
+                held[table[i].op] |= 1u << rule;
+        free(facts);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t own = table[i].rows == PCO_ROWS_NONE ? 0 : 1u << table[i].rows;
+        if (held[table[i].op] == own || !++wrong) continue;
+        for (pco_rows_rule rule = 0; rule < PCO_ROWS_RULES; rule++)
+            if ((held[table[i].op] & ~own) >> rule & 1)
+                print_error("%s: the column `rows` could as well say %s\n", table[i].name, pco_op_rows(rule)->name);
+        if (own & ~held[table[i].op]) print_error("%s: the column `rows` is not found right\n", table[i].name);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_other_products(void **state)
+{
+    (void)state;
+    static const struct {
+        double factor;
+        int of_elements;
+        const char *what;
+    } LIES[] = {
+        {0, 1, "as many as results, or none"}, {0.5, 2, "as many as elements, or half"}, {2, 0, "twice as many"}};
+    uint32_t count, wrong = 0;
+    const pco_op_info *table = pco_op_table(&count);
+    for (size_t lie = 0; lie < sizeof LIES / sizeof *LIES; lie++) {
+        work_facts *facts = work_gather(PCO_ROWS_RULES, LIES[lie].factor, LIES[lie].of_elements);
+        for (uint32_t i = 0; i < count; i++) {
+            if (pco_op_decomposition(table[i].op) || (!pco_op_products(table[i].op) && !LIES[lie].of_elements))
+                continue;
+            if (!work_fault(&table[i], &facts[table[i].op]) && ++wrong)
+                print_error("%s: products could as well be %s\n", table[i].name, LIES[lie].what);
+        }
+        free(facts);
+    }
     assert_int_equal(wrong, 0);
 }
 
@@ -354,6 +498,7 @@ static void test_products(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_other_rows),
+                                       cmocka_unit_test(test_products), cmocka_unit_test(test_other_products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
