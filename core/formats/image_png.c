@@ -41,14 +41,27 @@ static void png_source_warn(png_structp png, png_const_charp message)
     (void)message;
 }
 
-/* What is no pixel is not looked at: profiles and texts, which may be as large as they like when they are unpacked. */
+/* Chunks of which libpng would take as much memory as they say that they are long, or as they have when they are
+ * unpacked, are not looked at: none of them is of pixels. */
 static void png_limit(png_structp png)
 {
-    static const png_byte skipped[] = "iCCP\0zTXt\0iTXt\0tEXt\0sPLT";
+    static const png_byte skipped[] = "iCCP\0zTXt\0iTXt\0tEXt\0sPLT\0eXIf\0pCAL\0sCAL";
     png_set_user_limits(png, PCO_IMAGE_SIDE, PCO_IMAGE_SIDE);
     png_set_chunk_malloc_max(png, 1 << 16);
     png_set_chunk_cache_max(png, 16);
-    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 5);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, skipped, 8);
+}
+
+/* By the chunk that has EXIF, wherever it stands. */
+static pco_status png_turn(image_file *file)
+{
+    for (size_t at = 8; file->size - at >= 12;) {
+        const size_t length = png_get_uint_32(file->data + at);
+        if (length > file->size - at - 12) break;
+        if (memcmp(file->data + at + 4, "eXIf", 4) == 0) return image_turn(file, file->data + at + 8, length);
+        at += length + 12;
+    }
+    return PCO_OK;
 }
 
 static void png_decode(png_structp png, png_infop info, png_source *source)
@@ -68,11 +81,7 @@ static void png_decode(png_structp png, png_infop info, png_source *source)
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < height; y++)
             png_read_row(png, (png_bytep)source->file->image->rgb + y * width * 3, NULL);
-#ifdef PNG_eXIf_SUPPORTED
-    png_bytep exif;
-    png_uint_32 bytes;
-    if (png_get_eXIf_1(png, info, &bytes, &exif)) source->status = image_turn(source->file, exif, bytes);
-#endif
+    source->status = png_turn(source->file);
 }
 
 /* Errors leave by longjmp to here, where no local changes. */
