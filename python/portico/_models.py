@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portico import _native as native, _progress, _runtime
+from portico import _images, _native as native, _progress, _runtime
 
 STOP_REASONS = ("end", "max_tokens", "context", "callback", "stop")
 CACHE_TYPES = {"f32": 0, "f16": 1, "q8_0": 5}  # pco_dtype
+POOLINGS = {None: 0, "mean": 1, "cls": 2, "last": 3}  # pco_pooling
+NORMALIZE = {None: 0, True: 1, False: -1}
 EARLY_STOPPING = {False: 0, True: 1, "never": 2}  # pco_early_stopping
 
 
@@ -79,6 +81,15 @@ def _choice(value, choices, what):
     except (KeyError, TypeError):
         names = ", ".join(repr(name) for name in choices)
         raise native.InvalidError(f"{what} is {value!r}, and must be one of {names}") from None
+
+
+def _caught(raised, function, *arguments):
+    """What a callback of C returns: 1 for something true, and for an exception, of which C knows none; it goes to `raised`."""
+    try:
+        return int(bool(function(*arguments)))
+    except BaseException as error:
+        raised.append(error)
+        return 1
 
 
 def _destroy(held):
@@ -363,8 +374,8 @@ class Model(_runtime.Opened):
             found.append(Beam(text, beam.ids[:beam.count], beam.score, beam.log_probability,
                               STOP_REASONS[beam.stop_reason]))
         if progress is not None:
-            how.progress = native.BEAM_PROGRESS(lambda _, tokens: caught(progress, tokens))
-        receiver = native.BEAM(lambda _, pointer: caught(receive, pointer.contents))
+            how.progress = native.BEAM_PROGRESS(lambda _, tokens: _caught(raised, progress, tokens))
+        receiver = native.BEAM(lambda _, pointer: _caught(raised, receive, pointer.contents))
         stats = native.GenerateStats()
         prompt = native.encoded(prompt, "prompt")
         with self._context.use():
@@ -395,20 +406,13 @@ class Model(_runtime.Opened):
             params.language = native.encoded(language, "language")
         found, raised = [], []
 
-        def caught(function, *arguments):
-            try:
-                return int(bool(function(*arguments)))
-            except BaseException as error:  # C knows no exceptions: raised again below
-                raised.append(error)
-                return 1
-
         def receive(piece):
             text = ctypes.string_at(piece.text, piece.bytes).decode("utf-8", "replace")
             found.append(Segment(piece.begin, piece.end, text, piece.ids[:piece.count], piece.language.decode() or None,
                                  piece.log_probability))
         if progress is not None:
-            params.progress = native.SPEECH_PROGRESS(lambda _, seconds, total: caught(progress, seconds, total))
-        receiver = native.SPEECH(lambda _, pointer: caught(receive, pointer.contents))
+            params.progress = native.SPEECH_PROGRESS(lambda _, seconds, total: _caught(raised, progress, seconds, total))
+        receiver = native.SPEECH(lambda _, pointer: _caught(raised, receive, pointer.contents))
         path = isinstance(sound, (str, os.PathLike))
         samples, count = ctypes.c_void_p(), ctypes.c_size_t()
         if path:
@@ -430,6 +434,84 @@ class Model(_runtime.Opened):
             if path:
                 native.free(samples)
         return found
+
+    def _many(self, call, params, progress, rows, width):
+        """Runs `call`, which fills `rows` rows of `width` numbers."""
+        raised = []
+        if progress is not None:
+            params.progress = native.EMBED_PROGRESS(lambda _, done, count: _caught(raised, progress, done, count))
+        made = np.zeros((rows, width), np.float32)
+        status = call(params, made.ctypes.data, native.error_buffer())
+        if raised:
+            raise raised[0]
+        native.check(status)
+        return made
+
+    @staticmethod
+    def _embed_params(pooling, normalize):
+        return native.EmbedParams(pooling=_choice(pooling, POOLINGS, "pooling"),
+                                  normalize=_choice(normalize, NORMALIZE, "normalize"))
+
+    def embed(self, texts, *, pooling=None, normalize=None, progress=None):
+        """Vectors of texts: an array f32 [count, width], or [width] of one text that is no list. Of any model that reads text.
+
+        pooling: "mean", "cls" (the first token) or "last"; None: as the model's modules.json says, else the mean; of CLIP
+        its projection. normalize: to length 1; None: as modules.json says. A text longer than the model reads is cut.
+        progress: a function that is called with how many are done and all, and cancels by returning something true
+        (CancelledError). Errors: UnsupportedError for a model that reads images alone.
+        """
+        single = isinstance(texts, str)
+        data = [native.encoded(text, "text") for text in ([texts] if single else texts)]
+        params, items = self._embed_params(pooling, normalize), (ctypes.c_char_p * max(len(data), 1))(*data)
+        with self._context.use():
+            handle = self._open()
+            self._forget()
+            made = self._many(lambda params, to, error: native.model_embed(handle, items, len(data), params, to, None, error),
+                              params, progress, len(data), native.model_embedding_width(handle, 0, params.pooling))
+        return made[0] if single else made
+
+    def embed_images(self, images, *, pooling=None, normalize=None, progress=None):
+        """Vectors of images: an array f32 [count, width], or [width] of one image that is no list. For ViT and CLIP, whose
+        images and texts have vectors of one space.
+
+        images: a path (PNG, JPEG, PPM), an array uint8 [height, width, 3] of RGB, or a list of either. pooling: None: CLIP's
+        projection, ViT's pooler or its class token. The others: as embed's. Errors: UnsupportedError for a model that reads
+        no images; FileError and Error for a file; InvalidError for an array.
+        """
+        params = self._embed_params(pooling, normalize)
+        with self._context.use(), _images.Images(images) as read:
+            handle = self._open()
+            made = self._many(lambda *rest: native.model_embed_images(handle, read.items, read.count, *rest), params, progress,
+                              read.count, native.model_embedding_width(handle, 1, params.pooling))
+        return made[0] if read.single else made
+
+    def _labels(self):
+        """Of the model's own classifier; none without one."""
+        names, count = ctypes.POINTER(ctypes.c_char_p)(), ctypes.c_size_t()
+        native.check(native.model_labels(self._open(), names, count, native.error_buffer()))
+        return [name.decode("utf-8", "replace") for name in names[:count.value]]
+
+    def classify(self, images, labels=None, *, progress=None):
+        """What images show: a list of dicts of labels and their probabilities, the likeliest first; one dict of one image
+        that is no list.
+
+        images: as embed_images'. labels: texts to choose among, for CLIP; None: those of the model's own classifier (ViT).
+        progress: as embed's. Errors: UnsupportedError for a model without classifier, or for labels where it reads no texts;
+        as embed_images.
+        """
+        params = native.ClassifyParams()
+        if labels is not None:
+            labels = [labels] if isinstance(labels, str) else list(labels)
+            params.labels = (ctypes.c_char_p * max(len(labels), 1))(*(native.encoded(label, "label") for label in labels))
+            params.label_count = len(labels)
+        with self._context.use(), _images.Images(images) as read:
+            handle = self._open()
+            self._forget()
+            names = self._labels() if labels is None else labels
+            scores = self._many(lambda *rest: native.model_classify(handle, read.items, read.count, *rest), params, progress,
+                                read.count, max(len(names), 1))
+        found = [{names[i]: float(row[i]) for i in np.argsort(-row, kind="stable")} for row in scores]
+        return found[0] if read.single else found
 
     def _chat_params(self, messages, template, variables, complete):
         params = native.ChatParams(complete=int(complete))

@@ -201,6 +201,23 @@ class SpeechSegment(ctypes.Structure):
 SPEECH = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(SpeechSegment))
 
 
+class Image(Sized):
+    _fields_ = [("size", c_size_t), ("width", c_int64), ("height", c_int64), ("rgb", c_void_p)]
+
+
+EMBED_PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
+
+
+class EmbedParams(Sized):
+    _fields_ = [("size", c_size_t), ("pooling", c_int), ("normalize", c_int), ("progress", EMBED_PROGRESS),
+                ("progress_user", c_void_p)]
+
+
+class ClassifyParams(Sized):
+    _fields_ = [("size", c_size_t), ("labels", POINTER(c_char_p)), ("label_count", c_size_t), ("logits", c_int),
+                ("progress", EMBED_PROGRESS), ("progress_user", c_void_p)]
+
+
 def library_path():
     """In a wheel the library lies within the package; in a build tree above it."""
     for path in (os.path.join(FOLDER, "lib", "libportico.so"),
@@ -293,6 +310,15 @@ model_beam_search = _function(_runs, "pco_model_beam_search", c_int, _handle, c_
 sound_read = _function(_runs, "pco_sound_read", c_int, c_char_p, POINTER(c_void_p), POINTER(c_size_t), _err)
 model_transcribe = _function(_runs, "pco_model_transcribe", c_int, _handle, c_void_p, c_size_t, POINTER(TranscribeParams),
                              SPEECH, c_void_p, c_void_p, _err)
+model_embed = _function(_runs, "pco_model_embed", c_int, _handle, POINTER(c_char_p), c_size_t, POINTER(EmbedParams), c_void_p,
+                        c_void_p, _err)
+image_read = _function(_runs, "pco_image_read", c_int, c_char_p, POINTER(Image), _err)
+model_embedding_width = _function(_builds, "pco_model_embedding_width", c_int64, _handle, c_int, c_int)
+model_embed_images = _function(_runs, "pco_model_embed_images", c_int, _handle, POINTER(Image), c_size_t,
+                               POINTER(EmbedParams), c_void_p, _err)
+model_classify = _function(_runs, "pco_model_classify", c_int, _handle, POINTER(Image), c_size_t, POINTER(ClassifyParams),
+                           c_void_p, _err)
+model_labels = _function(_builds, "pco_model_labels", c_int, _handle, POINTER(POINTER(c_char_p)), POINTER(c_size_t), _err)
 model_token = _function(_builds, "pco_model_token", c_void_p, _handle, c_int32, POINTER(c_size_t))
 sequence_create = _function(_runs, "pco_sequence_create", c_int, _handle, POINTER(_handle), _err)
 sequence_destroy = _function(_runs, "pco_sequence_destroy", None, _handle)

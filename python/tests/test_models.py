@@ -229,6 +229,56 @@ def test_transcribes():
         model.transcribe(samples)
 
 
+def test_images():
+    folder = os.path.join(GOLDEN, "images")
+    paths = [os.path.join(folder, "files", name) for name in ("rgb.ppm", "text.ppm")]
+    with open(paths[0], "rb") as file:
+        width, height = map(int, re.match(rb"P6\s+(\d+) (\d+)", file.read(20)).groups())
+        file.seek(-3 * width * height, os.SEEK_END)
+        array = np.frombuffer(file.read(), np.uint8).reshape(height, width, 3)
+    with portico.load(os.path.join(folder, "vit"), device="cpu") as model:
+        first, second = model.classify(paths)
+        assert list(first)[0] == "a cat" and sorted(first) == ['a "quoted" bird', "a cat", "a dog"]
+        assert list(first.values()) == sorted(first.values(), reverse=True)
+        assert abs(sum(second.values()) - 1) < 1e-6
+        assert model.classify(array) == model.classify(paths[0]) == model.classify([array])[0]
+        assert model.embed_images(paths).shape == (2, 24) and model.embed_images(array).shape == (24,)
+        assert model.classify([]) == []
+        with pytest.raises(portico.UnsupportedError, match="reads no texts"):
+            model.classify(array, ["a"])
+        with pytest.raises(portico.UnsupportedError, match="no text"):
+            model.embed("a dog")
+        with pytest.raises(portico.InvalidError, match="shape"):
+            model.classify(array[0])
+        with pytest.raises(portico.InvalidError, match="float32"):
+            model.classify(array.astype(np.float32))
+        with pytest.raises(portico.FileError):
+            model.classify(paths + ["/nowhere.png"])
+        with pytest.raises(portico.CancelledError):
+            model.classify(paths, progress=lambda done, count: True)
+        with pytest.raises(ZeroDivisionError):
+            model.embed_images(paths, progress=lambda done, count: 1 / 0)
+
+
+def test_texts_and_images_of_one_space():
+    folder = os.path.join(GOLDEN, "images")
+    path = os.path.join(folder, "files", "rgb.ppm")
+    with portico.load(os.path.join(folder, "clip"), device="cpu") as model:
+        texts, image = model.embed(["a dog", "a leaf"], normalize=True), model.embed_images(path, normalize=True)
+        assert texts.shape == (2, 20) and image.shape == (20,) and abs(float(image @ image) - 1) < 1e-6
+        # a text alone is another shape, whose sums may go in another order: 20 roundings of numbers below 1
+        assert np.allclose(model.embed("a leaf", normalize=True), texts[1], rtol=0, atol=20 * 2**-23)
+        found = model.classify(path, ["a dog", "a leaf"])
+        assert sorted(found) == ["a dog", "a leaf"] and list(found)[0] == ["a dog", "a leaf"][int(np.argmax(texts @ image))]
+        assert model.embed("a dog", pooling="mean").shape == (16,)
+        with pytest.raises(portico.InvalidError, match="pooling"):
+            model.embed("a dog", pooling="max")
+        with pytest.raises(portico.UnsupportedError, match="it needs labels"):
+            model.classify(path)
+    with portico.load(DATES, device="cpu") as model, pytest.raises(portico.UnsupportedError, match="reads no images"):
+        model.embed_images(path)
+
+
 def test_structs_are_those_of_the_library():
     """Places of what ctypes was told, against the interface that is recorded from the compiler's words. Members that have
     come since are at the ends of structs that begin with their size (docs/abi.md)."""
