@@ -16,6 +16,15 @@
 
 static unsigned long fuzz_parsed, fuzz_samples;
 
+/* One input in 64 is also read at another rate, whose tables take milliseconds: by all of its bytes, so that what a
+ * fuzzer makes of a chosen one is as rarely chosen. */
+static int fuzz_chosen(const uint8_t *data, size_t size)
+{
+    uint32_t sum = 2166136261u;
+    for (size_t i = 0; i < size; i++) sum = (sum ^ data[i]) * 16777619u;
+    return (sum >> 16) % 64 == 7;
+}
+
 static int fuzz_input(const uint8_t *data, size_t size)
 {
     pco_wav wav;
@@ -23,7 +32,8 @@ static int fuzz_input(const uint8_t *data, size_t size)
     if (pco_wav_parse(data, size, "fuzz", &wav, &err)) return 0;
     fuzz_parsed++;
     if ((uint64_t)wav.frames * 16000 / wav.rate * sizeof(float) > 10 * (uint64_t)size) abort();
-    for (int other = 0; other <= (data[size - 1] % 64 == 7); other++) { /* tables for another rate take time */
+    const int rates = fuzz_chosen(data, size) ? 2 : 1;
+    for (int other = 0; other < rates; other++) {
         float *samples;
         int64_t count;
         if (pco_wav_read(&wav, other ? 16000 : wav.rate, &samples, &count, &err)) continue;
