@@ -94,8 +94,7 @@ static void processor_channels(pco_hub_reader *r, const char *key, double least,
 
 static void processor_read(pco_hub_reader *r, const pco_model_file *file, pco_image_processor *p)
 {
-    static const char *const harmless[] = {"do_convert_rgb", "processor_class", "return_tensors", "image_seq_length",
-                                           "size_divisor"};
+    static const char *const harmless[] = {"do_convert_rgb", "processor_class", "return_tensors", "image_seq_length"};
     const int clip = processor_is_clip(r, file);
     *p = clip ? processor_clip : processor_vit;
     p->resizes = pco_hub_bool(r, "do_resize", p->resizes);
