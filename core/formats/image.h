@@ -10,8 +10,9 @@
 #include "portico/image.h"
 
 /* Most pixels of an image's side, and of the whole: 192 MiB. PNG and JPEG hold flat areas in next to nothing; a file
- * that is too short for all that it says it has is refused before anything is allocated (image_allocate). */
-enum { PCO_IMAGE_SIDE = 65535, PCO_IMAGE_PIXELS = 1 << 26 };
+ * that is too short for all that it says it has is refused before anything is allocated (image_allocate). The most
+ * bytes in one piece are the coefficients of a progressive JPEG of four colours, of 16 bits. */
+enum { PCO_IMAGE_SIDE = 65535, PCO_IMAGE_PIXELS = 1 << 26, PCO_IMAGE_MOST = PCO_IMAGE_PIXELS * 8 };
 
 /* data[size] is the file, `label` its path. image->rgb is malloc'ed. Errors: FORMAT; UNSUPPORTED for other kinds of
  * files; OUT_OF_HOST_MEMORY. */
