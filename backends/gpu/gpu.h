@@ -143,6 +143,12 @@ typedef struct pco_gpu_driver {
     uint32_t (*timings)(pco_gpu_device *device, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity);
 } pco_gpu_driver;
 
+/* A constant of a variant (gpu_variant), set to one of its legal values: what a tuner tries. */
+typedef struct pco_gpu_setting {
+    const char *variant, *constant;
+    uint32_t value;
+} pco_gpu_setting;
+
 struct pco_gpu_device {
     const pco_host *host;
     const pco_gpu_driver *driver;
@@ -152,6 +158,9 @@ struct pco_gpu_device {
     uint32_t inspect; /* what the compiler says of kernels is kept */
     uint32_t n_made;
     pco_gpu_made *made[PCO_GPU_MOST_MADE];
+    /* NULL: each constant has its initial value. Not to be changed between `propose` and `prepare`. */
+    const pco_gpu_setting *settings;
+    uint32_t n_settings;
 };
 
 /* Row, code and source of a kernel, of the table or made; a row is NULL where there is no kernel of that number. */

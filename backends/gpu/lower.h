@@ -53,14 +53,28 @@ typedef struct gpu_lowering {
     pco_error *err;
 } gpu_lowering;
 
+/* A number of a variant on which speed depends and results do not, but for the order in which sums are added: together
+ * they are what a tuner has to search. Lowerings cut a workgroup that is too large for the device down to one that is
+ * not. Which value is fast is a matter of the device; the initial ones are what is chosen without a tuner. */
+enum { GPU_MAX_VALUES = 5, GPU_MAX_CONSTANTS = 3 };
+typedef struct gpu_constant {
+    const char *name;
+    uint32_t initial;
+    uint32_t values[GPU_MAX_VALUES]; /* all that are legal, ascending; zeros behind */
+} gpu_constant;
+
 /* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its
  * `eligible` agrees; one that needs subgroups also with each width that can be required; one that has forms also as it
  * would be lowered on the other kind of device, so that what a GPU runs can be judged without one. */
 typedef struct gpu_variant {
     const char *name;
-    uint32_t needs; /* PCO_GPU_NEEDS_* */
-    int has_forms;  /* kernels or tiles depend on gpu->software */
+    uint32_t needs;                            /* PCO_GPU_NEEDS_* */
+    int has_forms;                             /* kernels or tiles depend on gpu->software */
+    gpu_constant constants[GPU_MAX_CONSTANTS]; /* those in front of one without a name */
 } gpu_variant;
+
+/* The value of a variant's constant number i: what the device's settings say, or the initial one. */
+uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t i);
 
 typedef struct gpu_lowerer {
     const gpu_variant *variants; /* NULL: one, "default" */

@@ -28,10 +28,11 @@ enum {
 /* Bits of the kernels' FLAGS. */
 enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4 };
 
-static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0},
-                                                 [ATTENTION_TILED] = {"tiled", .has_forms = 1},
-                                                 [ATTENTION_MATMUL] = {"matmul", .has_forms = 1},
-                                                 [ATTENTION_SPLIT] = {"split", 0}};
+static const gpu_variant attention_variants[] = {
+    [ATTENTION_ROWS] = {"rows", 0},
+    [ATTENTION_TILED] = {"tiled", .has_forms = 1, .constants = {{"depth", 64, {64, 128}}}},
+    [ATTENTION_MATMUL] = {"matmul", .has_forms = 1},
+    [ATTENTION_SPLIT] = {"split", 0}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -177,7 +178,7 @@ static int attention_fits(const gpu_lowering *gpu, uint32_t x, uint32_t y)
     return x * y <= gpu->limits->max_workgroup && x <= gpu->limits->max_local[0] && y <= gpu->limits->max_local[1];
 }
 
-/* The smallest that fits, or NULL. */
+/* The smallest that fits and is for values of so many elements as the variant's `depth` says, or NULL. */
 static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const attention_sizes *z)
 {
     static const attention_tile TILES[] = {{GPU_KERNEL_attention_shared_64, 64, 16, 8, 32, 64, 16, 16384},
@@ -185,11 +186,12 @@ static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const at
                                            {GPU_KERNEL_attention_shared_256, 256, 32, 8, 16, 64, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_64, 64, 32, 1, 32, 32, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_128, 128, 32, 1, 32, 16, 8, 16384}};
+    const uint32_t least = gpu_tuned(gpu, &attention_variants[ATTENTION_TILED], 0);
     const uint32_t first = gpu->software ? 3 : 0, end = gpu->software ? 5 : 3;
     for (uint32_t i = first; i < end; i++) {
         const attention_tile *tile = &TILES[i];
         const uint32_t size = gpu->software && z->depth > z->value_depth ? z->depth : z->value_depth;
-        if (size <= tile->most && gpu->limits->shared_memory >= tile->shared_memory &&
+        if (size <= tile->most && tile->most >= least && gpu->limits->shared_memory >= tile->shared_memory &&
             (gpu->software || attention_fits(gpu, tile->x, tile->y)))
             return tile;
     }

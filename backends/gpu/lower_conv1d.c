@@ -3,7 +3,9 @@
 
 enum { CONV1D_SINGLE, CONV1D_FOUR, CONV1D_TILE };
 
-static const gpu_variant conv1d_variants[] = {{"channel", 0}, {"channels_4", 0}, {"tile_16x16", 0}};
+static const gpu_variant conv1d_variants[] = {{"channel", .constants = {{"workgroup", 64, {32, 64, 128, 256}}}},
+                                              {"channels_4", .constants = {{"workgroup", 64, {32, 64, 128, 256}}}},
+                                              {"tile_16x16", .constants = {{"workgroup", 64, {16, 32, 64, 128}}}}};
 _Static_assert(GPU_KERNEL_conv1d_1x4 + CONV1D_TILE == GPU_KERNEL_conv1d_16x16, "order of rows");
 
 /* Channels and positions of an invocation, by variant. */
@@ -48,7 +50,7 @@ static void conv1d_emit(gpu_lowering *gpu, const conv1d_sizes *s, const conv1d_p
     const uint64_t terms = s->channels * s->taps;
     const uint64_t rows = part->samples * part->groups * gpu_div_up(part->outputs, channels);
     /* Few sizes, whatever the number of positions: each is a pipeline. */
-    const uint32_t most = gpu_workgroup(gpu, 64);
+    const uint32_t most = gpu_workgroup(gpu, gpu_tuned(gpu, &conv1d_variants[gpu->variant], 0));
     uint32_t lanes = 1, lines = 1;
     while (lanes < most && lanes * positions < s->positions) lanes *= 4;
     lanes = lanes < most ? lanes : most;

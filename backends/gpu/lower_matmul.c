@@ -472,20 +472,9 @@ static void gpu_propose_matmul(gpu_lowering *gpu, pco_proposal *proposal)
     }
 }
 
-static const gpu_variant gpu_matmul_variants[] = {
-    [GPU_MATMUL_NAIVE] = {"naive", 0},
-    [GPU_MATMUL_REGISTER] = {"register", .has_forms = 1},
-    [GPU_MATMUL_SHARED] = {"shared", 0},
-    [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1},
-    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS},
-    [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16},
-    [GPU_MATMUL_DOT] = {"dot", PCO_GPU_NEEDS_VECTOR_16},
-    [GPU_MATMUL_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX},
-};
-
 const gpu_lowerer gpu_lower_matmul = {
     .variants = gpu_matmul_variants,
-    .n_variants = sizeof gpu_matmul_variants / sizeof *gpu_matmul_variants,
+    .n_variants = GPU_MATMUL_VARIANTS,
     .eligible = gpu_eligible_matmul,
     .choose = gpu_choose_matmul,
     .supports = gpu_supports_matmul,

@@ -13,6 +13,7 @@ enum {
     GPU_MATMUL_VECTOR,
     GPU_MATMUL_DOT,
     GPU_MATMUL_MATRIX,
+    GPU_MATMUL_VARIANTS
 };
 
 /* y[..,M,N] = activation(a b + bias) + c. Row r of a begins at r * lda (of a transposed a: term k at k * lda). */
@@ -46,6 +47,15 @@ typedef struct gpu_matmul_kernel {
  * lowerers; gpu_matmul_whole says beforehand whether K fits. */
 pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p);
 int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p);
+
+/* Constants of the variants, in the order of gpu_matmul_variants. */
+enum { GPU_NAIVE_WORKGROUP = 0 };
+enum { GPU_REGISTER_ACROSS = 0, GPU_REGISTER_DOWN = 1, GPU_REGISTER_ORDERED = 2 };
+enum { GPU_GEMV_LANES = 0, GPU_GEMV_LANES_ACROSS = 1, GPU_GEMV_LANES_CPU = 2 };
+enum { GPU_VECTOR_WORKGROUP = 0 };
+enum { GPU_DOT_WORKGROUP = 0 };
+enum { GPU_MATRIX_MATRICES = 0 };
+extern const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS];
 
 /* The kernel of p->variant for a box of m by n; wide: one that needs aligned rows may be chosen. */
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide);

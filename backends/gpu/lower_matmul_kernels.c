@@ -14,6 +14,34 @@ static int matmul_may_be_wide(const gpu_matmul *p)
     return !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0 && (!p->trans_b || p->k % unit_b == 0);
 }
 
+/* shared has none: what the invocations of its one workgroup do is compiled into the kernel. */
+const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
+    [GPU_MATMUL_NAIVE] = {"naive", .constants = {[GPU_NAIVE_WORKGROUP] = {"workgroup", 64, {32, 64, 128, 256}}}},
+    [GPU_MATMUL_REGISTER] = {"register", .has_forms = 1,
+                             .constants = {[GPU_REGISTER_ACROSS] = {"across", 8, {4, 8}},
+                                           [GPU_REGISTER_DOWN] = {"down", 8, {2, 4, 8}},
+                                           [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}}}},
+    [GPU_MATMUL_SHARED] = {"shared", 0},
+    [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1,
+                         .constants = {[GPU_GEMV_LANES] = {"lanes", 32, {8, 16, 32, 64}},
+                                       [GPU_GEMV_LANES_ACROSS] = {"lanes_across", 8, {4, 8, 16, 32}},
+                                       [GPU_GEMV_LANES_CPU] = {"lanes_cpu", 8, {1, 4, 8, 16}}}},
+    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS,
+                                  .constants = {[GPU_GEMV_LANES] = {"lanes", 64, {32, 64, 128}}}},
+    [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16,
+                           .constants = {[GPU_VECTOR_WORKGROUP] = {"workgroup", 32, {8, 16, 32, 64}}}},
+    [GPU_MATMUL_DOT] = {"dot", PCO_GPU_NEEDS_VECTOR_16,
+                        .constants = {[GPU_DOT_WORKGROUP] = {"workgroup", 4, {2, 4, 8, 16}}}},
+    [GPU_MATMUL_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX,
+                           .constants = {[GPU_MATRIX_MATRICES] = {"matrices", 4, {2, 4}}}},
+};
+
+/* A constant of the problem's variant. */
+static uint32_t matmul_tuned(const gpu_lowering *gpu, uint32_t variant, uint32_t constant)
+{
+    return gpu_tuned(gpu, &gpu_matmul_variants[variant], constant);
+}
+
 /* The row of the kernel table: of floats, or of b's format. */
 static uint32_t matmul_row(const gpu_matmul *p, uint32_t floats, uint32_t quant)
 {
@@ -30,7 +58,8 @@ static int matmul_binds(const gpu_lowering *gpu, uint32_t row)
 static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const uint32_t all = matmul_row(p, GPU_KERNEL_matmul_naive, GPU_KERNEL_matmul_naive_quant);
-    const uint32_t four = !matmul_binds(gpu, all), local = gpu_workgroup(gpu, 64);
+    const uint32_t four = !matmul_binds(gpu, all);
+    const uint32_t local = gpu_workgroup(gpu, matmul_tuned(gpu, GPU_MATMUL_NAIVE, GPU_NAIVE_WORKGROUP));
     const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_naive_4, GPU_KERNEL_matmul_naive_quant_4) : all;
     return (gpu_matmul_kernel){
         .kernel = kernel, .four = four, .flat = 1, .rows = 1, .columns = 1, .local_x = local, .local_y = 1};
@@ -60,35 +89,42 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     }
     /* On a CPU neighbours in a workgroup run one after the other: they should meet the same columns of b. */
     k.order = software && !p->trans_b && !vulkan;
-    k.local_x = k.order ? 16 : 8;
-    k.local_y = software ? 1 : 8;
+    k.local_x = matmul_tuned(gpu, GPU_MATMUL_REGISTER, k.order ? GPU_REGISTER_ORDERED : GPU_REGISTER_ACROSS);
+    k.local_y = software ? 1 : matmul_tuned(gpu, GPU_MATMUL_REGISTER, GPU_REGISTER_DOWN);
     k.grid_x = k.local_x;
     k.grid_y = k.local_y;
     k.clamps = k.pairs = 1;
     return k;
 }
 
-static gpu_matmul_kernel matmul_vector(void)
+static gpu_matmul_kernel matmul_vector(const gpu_lowering *gpu)
 {
+    const uint32_t local = gpu_workgroup(gpu, matmul_tuned(gpu, GPU_MATMUL_VECTOR, GPU_VECTOR_WORKGROUP));
     return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_vector_8x16,
                                .rows = 8,
                                .columns = 16,
-                               .local_x = 32,
+                               .local_x = local,
                                .local_y = 1,
-                               .grid_x = 32,
+                               .grid_x = local,
                                .grid_y = 1,
                                .order = 1,
                                .clamps = 1,
                                .pairs = 1};
 }
 
-static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
+static gpu_matmul_kernel matmul_dot(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const int four = p->m > 1;
+    const uint32_t local = gpu_workgroup(gpu, matmul_tuned(gpu, GPU_MATMUL_DOT, GPU_DOT_WORKGROUP));
     const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_dot_4x4, GPU_KERNEL_matmul_dot_quant_4x4)
                                  : matmul_row(p, GPU_KERNEL_matmul_dot_1x4, GPU_KERNEL_matmul_dot_quant_1x4);
-    return (gpu_matmul_kernel){
-        .kernel = kernel, .rows = four ? 4 : 1, .columns = 4, .local_x = 4, .local_y = 1, .grid_x = 4, .grid_y = 1};
+    return (gpu_matmul_kernel){.kernel = kernel,
+                               .rows = four ? 4 : 1,
+                               .columns = 4,
+                               .local_x = local,
+                               .local_y = 1,
+                               .grid_x = local,
+                               .grid_y = 1};
 }
 
 static gpu_matmul_kernel matmul_shared(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
@@ -129,16 +165,16 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
     /* Lanes depend on K and N, never on M: the order of a row's sum must not. On a CPU lanes read one row of b
      * together: as many rows at once as there are invocations would push each other out of a cache, since rows are
      * often powers of two apart. */
-    uint32_t lanes = 32, groups = 2;
+    uint32_t lanes, groups = 1;
     if (subgroup) {
-        lanes = gpu_workgroup(gpu, 64);
-        groups = 1;
+        lanes = gpu_workgroup(gpu, matmul_tuned(gpu, GPU_MATMUL_GEMV_SUBGROUP, GPU_GEMV_LANES));
     } else if (gpu->software) {
-        lanes = (p->trans_b || p->n < 256) && p->k >= 256 ? 8 : 1;
+        const int along = (p->trans_b || p->n < 256) && p->k >= 256;
+        lanes = along ? matmul_tuned(gpu, GPU_MATMUL_GEMV, GPU_GEMV_LANES_CPU) : 1;
         groups = lanes == 1 ? 8 : 1;
-    } else if (!p->trans_b) {
-        lanes = 8;
-        groups = 8;
+    } else {
+        lanes = matmul_tuned(gpu, GPU_MATMUL_GEMV, p->trans_b ? GPU_GEMV_LANES : GPU_GEMV_LANES_ACROSS);
+        groups = 64 / lanes;
     }
     k.local_x = p->trans_b ? lanes : groups;
     k.local_y = p->trans_b ? groups : lanes;
@@ -152,7 +188,8 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
 static gpu_matmul_kernel matmul_matrix(const gpu_lowering *gpu, uint64_t m, uint64_t n, int wide)
 {
     const uint32_t rows = gpu->limits->matrix[0], columns = gpu->limits->matrix[1];
-    const int four = wide && (gpu->software || rows * columns >= 256) && m > 4 * rows && n > 4 * columns;
+    const int most = matmul_tuned(gpu, GPU_MATMUL_MATRIX, GPU_MATRIX_MATRICES) == 4;
+    const int four = most && wide && (gpu->software || rows * columns >= 256) && m > 4 * rows && n > 4 * columns;
     gpu_matmul_kernel k = four   ? matmul_tile(GPU_KERNEL_matmul_matrix_wide_4x4, 8 * rows, 8 * columns, 1)
                           : wide ? matmul_tile(GPU_KERNEL_matmul_matrix_wide_2x2, 4 * rows, 4 * columns, 1)
                                  : matmul_tile(GPU_KERNEL_matmul_matrix_2x2, 4 * rows, 4 * columns, 0);
@@ -169,8 +206,8 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
     case GPU_MATMUL_SHARED: return matmul_shared(gpu, p, aligned);
     /* What cutting leaves may be narrower than a vector, whose first columns would then lie outside of the window. */
-    case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector();
-    case GPU_MATMUL_DOT: return matmul_dot(p);
+    case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector(gpu);
+    case GPU_MATMUL_DOT: return matmul_dot(gpu, p);
     case GPU_MATMUL_MATRIX: return matmul_matrix(gpu, m, n, aligned);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);

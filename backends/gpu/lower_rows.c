@@ -3,10 +3,16 @@
 #include "rows.h"
 
 const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
-    {"serial", 0},
-    {"shared", 0},
-    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS},
+    {"serial", .constants = {{"workgroup", 64, {32, 64, 128, 256}}}},
+    {"shared", .constants = {{"workgroup", 64, {32, 64, 128, 256}}}},
+    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS, .constants = {{"workgroup", 64, {32, 64, 128}}}},
 };
+
+/* Invocations of a workgroup. */
+static uint32_t gpu_rows_workgroup(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_workgroup(gpu, gpu_tuned(gpu, &gpu_row_variants[variant], 0));
+}
 
 _Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_argmax_serial + GPU_SUBGROUP == GPU_KERNEL_argmax_subgroup, "order of rows");
@@ -22,7 +28,7 @@ enum { ROW_PASSES = 8 };
 
 int gpu_rows_eligible(const gpu_lowering *gpu, uint32_t variant, uint64_t n)
 {
-    const uint32_t lanes = variant == GPU_SERIAL ? 1 : gpu_workgroup(gpu, 64);
+    const uint32_t lanes = variant == GPU_SERIAL ? 1 : gpu_rows_workgroup(gpu, variant);
     return gpu_rounds_fit(gpu, ROW_PASSES * (gpu_div_up(n, lanes) + 8));
 }
 
@@ -39,7 +45,7 @@ uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uin
 
 uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial, uint64_t rows, uint64_t n)
 {
-    uint32_t x = gpu_workgroup(gpu, 64), y = 1;
+    uint32_t x = gpu_rows_workgroup(gpu, gpu->variant), y = 1;
     if (gpu->variant == GPU_SHARED) {
         /* Few sizes, whatever the number of rows: each is a pipeline. */
         const uint32_t most = x;
@@ -256,7 +262,7 @@ enum { TOP_K_ROUNDS = 1 << 15 };
 /* How many of k results one dispatch takes, each in a pass over its row. */
 static uint64_t gpu_top_k_count(const gpu_lowering *gpu, uint64_t n, uint64_t k)
 {
-    const uint64_t lanes = gpu->variant == GPU_SERIAL ? 1 : gpu_workgroup(gpu, 64);
+    const uint64_t lanes = gpu->variant == GPU_SERIAL ? 1 : gpu_rows_workgroup(gpu, gpu->variant);
     const uint64_t pass = gpu_div_up(n, lanes) + 16; /* and to join what the lanes have found */
     uint64_t count = gpu_max(1, gpu_min(k, TOP_K_ROUNDS / pass));
     while (count > 1 && !gpu_rounds_fit(gpu, count * pass)) count /= 2;

@@ -1,0 +1,261 @@
+/* The constants of variants that a tuner may set: what the tables say of them, what a lowering makes of each value on
+ * devices that are only described, and, on the devices named as arguments, the results with each value. */
+#include "check.h"
+#include "gpu_device.h"
+#include "gpu/lower.h"
+#include "run/runner.h"
+#include "runtime/session_internal.h"
+
+#include <string.h>
+
+enum { MOST_CONSTANTS = 64, MOST_PIPELINES = 64, MOST_CASES = 1024 /* of an op */, SLICES = 24 };
+
+typedef struct tuned_constant {
+    const gpu_variant *variant;
+    const gpu_constant *constant;
+    uint32_t op, changed; /* bit v: value v changed what is launched, somewhere */
+} tuned_constant;
+
+typedef struct tuned_run {
+    pco_device device;
+    uint32_t n_constants, cases[PCO_OP_LIMIT];
+    tuned_constant constants[MOST_CONSTANTS];
+} tuned_run;
+
+/* All constants of all tables, each once, with the first op that has it. */
+static void tuned_collect(tuned_run *run)
+{
+#define TUNED_OP(NAME, name, family) PCO_OP_##NAME,
+    static const uint32_t OPS[] = {PCO_OPERATIONS(TUNED_OP)};
+    for (size_t o = 0; o < sizeof OPS / sizeof *OPS; o++) {
+        const gpu_lowerer *lowerer = gpu_find_lowerer(&(pco_node){.op = OPS[o]}, NULL);
+        for (uint32_t v = 0; lowerer->variants && v < lowerer->n_variants; v++)
+            for (int c = 0; c < GPU_MAX_CONSTANTS && lowerer->variants[v].constants[c].name; c++) {
+                const gpu_constant *constant = &lowerer->variants[v].constants[c];
+                uint32_t k = 0;
+                while (k < run->n_constants && run->constants[k].constant != constant) k++;
+                assert_true(k < MOST_CONSTANTS);
+                if (k == run->n_constants)
+                    run->constants[run->n_constants++] = (tuned_constant){&lowerer->variants[v], constant, OPS[o], 0};
+            }
+    }
+}
+
+/* ---- the tables ---- */
+
+static void test_tables(void **state)
+{
+    (void)state;
+    static tuned_run run;
+    tuned_collect(&run);
+    assert_true(run.n_constants > 10);
+    for (uint32_t k = 0; k < run.n_constants; k++) {
+        const gpu_constant *one = run.constants[k].constant;
+        uint32_t n = 0, initial = 0;
+        assert_int_equal(strspn(one->name, "abcdefghijklmnopqrstuvwxyz_"), strlen(one->name));
+        while (n < GPU_MAX_VALUES && one->values[n]) {
+            initial += one->values[n] == one->initial;
+            assert_true(n == 0 || one->values[n] > one->values[n - 1]);
+            n++;
+        }
+        assert_true(n >= 2 && initial == 1); /* there is something to choose from */
+        while (n < GPU_MAX_VALUES) assert_int_equal(one->values[n++], 0);
+    }
+}
+
+/* ---- what is launched ---- */
+
+static bool tuned_problem(const conf_case *one, conf_problem *problem)
+{
+    pco_error ignored;
+    *problem = (conf_problem){.one = one};
+    problem->node = (pco_node){.op = one->op,
+                               .n_inputs = one->n_inputs,
+                               .attrs_size = one->attrs_size,
+                               .attrs = one->attrs_size ? one->attrs.bytes : NULL,
+                               .name = "case"};
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < one->n_inputs; i++) {
+        if (!one->in[i].present) continue;
+        problem->tensors[problem->n_tensors] = conf_operand_tensor(one, i);
+        problem->node.inputs[i] = problem->n_tensors++;
+    }
+    return conf_problem_infer(problem, &ignored) == PCO_OK;
+}
+
+/* A number for the pipelines of the node's variant; 0: it is not supported. */
+static uint64_t tuned_pipelines(tuned_run *run, const pco_part *part, const pco_gpu_setting *setting)
+{
+    uint64_t pipelines[MOST_PIPELINES], sum = 1;
+    pco_error ignored;
+    run->device.gpu.settings = setting;
+    run->device.gpu.n_settings = setting ? 1 : 0;
+    if (pco_gpu_program_api.supports(&run->device, part, 0, &ignored)) return 0;
+    const uint32_t n = pco_gpu_program_api.pipelines(&run->device, part, 0, pipelines, MOST_PIPELINES);
+    for (uint32_t i = 0; i < n && i < MOST_PIPELINES; i++) sum = sum * 31 + pipelines[i];
+    return sum;
+}
+
+static void tuned_try(tuned_run *run, const pco_part *part, const char *variant, const conf_case *one)
+{
+    const uint64_t initial = tuned_pipelines(run, part, NULL);
+    for (uint32_t k = 0; k < run->n_constants; k++) {
+        tuned_constant *of = &run->constants[k];
+        if (!initial || strcmp(of->variant->name, variant)) continue;
+        for (uint32_t v = 0; v < GPU_MAX_VALUES && of->constant->values[v]; v++) {
+            const pco_gpu_setting setting = {variant, of->constant->name, of->constant->values[v]};
+            const uint64_t set = tuned_pipelines(run, part, &setting);
+            if (!set)
+                print_error("%s of %s: %u is not lowered: %s\n", setting.constant, variant, setting.value, one->label);
+            assert_true(set != 0);
+            if (setting.value == of->constant->initial) assert_true(set == initial);
+            if (set != initial) of->changed |= 1u << v;
+        }
+        const pco_gpu_setting illegal = {variant, of->constant->name, 3}; /* no value of any constant */
+        assert_true(tuned_pipelines(run, part, &illegal) == initial);
+    }
+}
+
+static bool tuned_visit(void *user, const conf_case *one)
+{
+    tuned_run *run = user;
+    conf_problem problem;
+    pco_variant variants[32];
+    if (one->large || one->chain || run->cases[one->op]++ >= MOST_CASES || !tuned_problem(one, &problem)) return true;
+    if (!gpu_find_lowerer(&problem.node, NULL)->variants) return true;
+    const pco_part part = {.size = sizeof part,
+                           .n_tensors = problem.n_tensors,
+                           .n_nodes = 1,
+                           .tensors = problem.tensors,
+                           .nodes = &problem.node};
+    problem.node.variant = PCO_NONE;
+    run->device.gpu.n_settings = 0;
+    const uint32_t n = pco_gpu_program_api.variants(&run->device, &part, 0, variants, 32);
+    for (uint32_t v = 0; v < n && v < 32; v++) {
+        problem.node.variant = v;
+        tuned_try(run, &part, variants[v].name, one);
+    }
+    return true;
+}
+
+/* Has this build kernels that need that? */
+static int tuned_is_built(uint32_t needs)
+{
+    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
+        if ((pco_gpu_kernels[i].needs & needs) == needs && pco_gpu_codes[i].data) return 1;
+    return 0;
+}
+
+static void test_lowering(void **state)
+{
+    (void)state;
+    tuned_run *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    tuned_collect(run);
+    for (int kind = 0; kind < 3; kind++) { /* two GPUs and a processor */
+        pco_gpu_limits *limits = &run->device.gpu.limits;
+        run->device = gpu_device(NULL, 32, 32, 0);
+        limits->is_opencl = kind > 0;
+        if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
+        limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
+                            PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX;
+        limits->matrix[0] = limits->matrix[1] = limits->matrix[2] = 16;
+        limits->matrix_width = 32;
+        memset(run->cases, 0, sizeof run->cases);
+        conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, tuned_visit, run);
+    }
+    uint32_t wrong = 0;
+    for (uint32_t k = 0; k < run->n_constants; k++) {
+        const tuned_constant *of = &run->constants[k];
+        if (!tuned_is_built(of->variant->needs)) continue;
+        for (uint32_t v = 0; v < GPU_MAX_VALUES && of->constant->values[v]; v++)
+            if (of->constant->values[v] != of->constant->initial && !(of->changed >> v & 1) && ++wrong)
+                print_error("%s of %s: nothing is launched otherwise for %u (%s)\n", of->constant->name,
+                            of->variant->name, of->constant->values[v], pco_op_name(of->op));
+    }
+    free(run);
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- results ---- */
+
+static const char *const *tuned_devices;
+
+/* Rows share their constants: one op for each kind of kernel stands for all of them. */
+static const uint32_t TUNED_OPS[] = {PCO_OP_MATMUL, PCO_OP_CONV1D, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
+                                     PCO_OP_SUM,    PCO_OP_CUMSUM, PCO_OP_TOP_K,
+                                     PCO_OP_SOFTMAX};
+
+static uint32_t tuned_judge(const pco_conformance_device *device, uint32_t op, const gpu_variant *variant,
+                            const gpu_constant *constant, uint32_t value)
+{
+    const pco_gpu_setting setting = {variant->name, constant->name, value};
+    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device->device; /* its first member */
+    char pattern[40];
+    pco_conformance_result result;
+    snprintf(pattern, sizeof pattern, "%s*", variant->name);
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK,
+                                             .slice = {1 + value % SLICES, SLICES},
+                                             .ops = pco_op_name(op),
+                                             .variant = pattern};
+    gpu->settings = &setting, gpu->n_settings = 1;
+    check_ok(pco_conformance_run(&options, device, 1, &result, &err));
+    gpu->settings = NULL, gpu->n_settings = 0;
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < result.n_cases; i++) {
+        if (!pco_conformance_state_is_bad(result.cases[i].state) || wrong++) continue;
+        print_error("%s, %s %s, %s = %u: %s %s\n", device->id, pco_op_name(op), result.cases[i].variant, constant->name,
+                    value, result.cases[i].label, result.cases[i].detail);
+    }
+    pco_conformance_clear(&result, 1);
+    return wrong;
+}
+
+static uint32_t tuned_device(pco_registry *registry, const char *id)
+{
+    pco_session *session;
+    uint32_t wrong = 0;
+    pco_error why;
+    if (pco_registry_open(registry, id, &session, &why)) {
+        print_message("%s is not here\n", id);
+        return 0;
+    }
+    const session_slot *slot = &session->slots[0];
+    const pco_conformance_device device = {slot->plugin, slot->device, &slot->entry->info, id};
+    for (size_t o = 0; o < sizeof TUNED_OPS / sizeof *TUNED_OPS; o++) {
+        const gpu_lowerer *lowerer = gpu_find_lowerer(&(pco_node){.op = TUNED_OPS[o]}, NULL);
+        for (uint32_t v = 0; v < lowerer->n_variants; v++)
+            for (int c = 0; c < GPU_MAX_CONSTANTS && lowerer->variants[v].constants[c].name; c++) {
+                const gpu_constant *constant = &lowerer->variants[v].constants[c];
+                for (uint32_t i = 0; i < GPU_MAX_VALUES && constant->values[i]; i++)
+                    if (constant->values[i] != constant->initial)
+                        wrong +=
+                            tuned_judge(&device, TUNED_OPS[o], &lowerer->variants[v], constant, constant->values[i]);
+            }
+    }
+    pco_session_close(session);
+    return wrong;
+}
+
+static void test_results(void **state)
+{
+    (void)state;
+    pco_config config;
+    pco_registry *registry;
+    uint32_t wrong = 0;
+    check_ok(pco_config_read(&config, &err));
+    check_ok(pco_registry_create(&config, &registry, &err));
+    for (int i = 0; tuned_devices[i]; i++) wrong += tuned_device(registry, tuned_devices[i]);
+    pco_registry_destroy(registry);
+    assert_int_equal(wrong, 0);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    tuned_devices = (const char *const *)argv + 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_lowering),
+                                       cmocka_unit_test(test_results)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
