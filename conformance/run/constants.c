@@ -114,7 +114,7 @@ static bool conf_constant_is_unknown(const pco_dispatch_info *info, const pco_co
     return false;
 }
 
-/* Is the kernel's text in the dialect of shaders/, and another kernel's? There "KERNEL(conv1d)" is what conv1d_1x4 and
+/* Is the kernel's text in the dialect of shaders/, and another kernel's? There "KERNEL(name)" is what name_1x4 and
  * others are made of; a text may have several. */
 static bool conf_constants_of_another(const pco_dispatch_info *info)
 {
