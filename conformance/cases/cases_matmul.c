@@ -44,6 +44,7 @@ static const conf_matmul_spec FORMS[] = {
     {5, 8, 16, "3,", "", 0, 1, 0, 1, 0},   {4, 6, 9, "2,1,", "1,3,", 0, 0, 0, 0, 0},
     {1, 257, 1025, "", "", 0, 1, 0, 0, 0}, {2, 3, 5, "", "4,", 0, 0, 0, 0, 0},
     {127, 5, 65, "", "", 0, 1, 0, 0, 0},   {129, 66, 9, "", "", 0, 0, 0, 0, 0},
+    {3, 4, 5, "", "", 1, 0, 0, 0, 0}, /* small enough for those who watch over memory */
 };
 enum { N_FORMS = sizeof FORMS / sizeof *FORMS };
 
