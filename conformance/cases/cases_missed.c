@@ -28,6 +28,8 @@ static const conf_missed MISSED[] = {
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
     {PCO_OP_SUB, {{PCO_F16, "2047"}, {PCO_F16, ""}}},
     {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
+    /* rows of odd length, cut anywhere, since nothing is broadcast */
+    {PCO_OP_ADD, {{PCO_F16, "5,257"}, {PCO_F16, "5,257"}}},
     /* more rows than a grid has workgroups in one dimension */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,65539,8"}, {PCO_F32, "1,1,2,8"}, {PCO_F32, "1,1,2,8"}}},
     /* more rounds than llvmpipe goes, which counts those of all loops of an invocation together (65,535): in more rows
