@@ -133,20 +133,35 @@ pco_status text_files_bert(const char *path, text_config *config, pco_tokenizer 
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s\\\\p{L}\\\\p{N}]+" \
     "[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 
-/* What the classes do with a text, and whether they put <s> and </s> around it. */
+#define CLIP_WORDS \
+    "<\\\\|startoftext\\\\|>|<\\\\|endoftext\\\\|>|'s|'t|'re|'ve|'m|'ll|'d|[\\\\p{L}]+|[\\\\p{N}]|" \
+    "[^\\\\s\\\\p{L}\\\\p{N}]+"
+
+/* What the classes do with a text, and the special tokens that they put around it: their keys, and what they are where
+ * nothing says so. Words may end with a suffix. */
 static const struct {
     const char *names; /* between blanks */
     const char *parts;
-    int around;
+    const char *front[2], *behind[2];
+    const char *suffix;
 } FILES_CLASSES[] = {
-    {" GPT2Tokenizer CodeGenTokenizer WhisperTokenizer ", "\"normalizer\": null", 0},
-    {" RobertaTokenizer BartTokenizer LongformerTokenizer LEDTokenizer BlenderbotTokenizer ", "\"normalizer\": null",
-     1},
+    {" GPT2Tokenizer CodeGenTokenizer WhisperTokenizer ", "\"normalizer\": null"},
+    {" RobertaTokenizer BartTokenizer LongformerTokenizer LEDTokenizer BlenderbotTokenizer ",
+     "\"normalizer\": null",
+     {"cls_token", "<s>"},
+     {"sep_token", "</s>"}},
+    {" CLIPTokenizer ",
+     "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Replace\", "
+     "\"pattern\": {\"Regex\": \"\\\\s+\"}, \"content\": \" \"}, {\"type\": \"Lowercase\"}]}, \"pre_tokenizer\": "
+     "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"" CLIP_WORDS
+     "\"}, \"behavior\": \"Removed\", \"invert\": true}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false}]}",
+     {"bos_token", "<|startoftext|>"},
+     {"eos_token", "<|endoftext|>"},
+     "</w>"},
     {" Qwen2Tokenizer ",
      "\"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
      "\"Split\", \"pattern\": {\"Regex\": \"" QWEN2_WORDS "\"}, \"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", "
-     "\"add_prefix_space\": false, \"use_regex\": false}]}",
-     0},
+     "\"add_prefix_space\": false, \"use_regex\": false}]}"},
 };
 
 static pco_status files_class(const text_config *config, const char *path, size_t *row, pco_error *err)
@@ -209,13 +224,19 @@ pco_status text_files_bpe(const char *path, const char *merges_path, text_config
     }
     cJSON_DeleteItemFromObjectCaseSensitive(model, "vocab");
     cJSON *merges = cJSON_CreateArray();
-    const int good = pco_json_give(model, "vocab", vocab) && pco_json_give(model, "merges", merges);
+    const char *suffix = FILES_CLASSES[row].suffix;
+    int good = pco_json_give(model, "vocab", vocab);
+    good = pco_json_give(model, "merges", merges) && good;
+    if (suffix)
+        good = good && pco_json_give(model, "end_of_word_suffix", cJSON_CreateString(suffix)) &&
+               pco_json_give(model, "unk_token",
+                             cJSON_CreateString(text_config_text(config, "unk_token", "<|endoftext|>")));
     status = good ? files_lines(merges_path, files_add_merge, merges, err) : text_no_memory(err);
-    const int around = FILES_CLASSES[row].around;
-    const char *cls = text_config_text(config, "cls_token", "<s>"),
-               *sep = text_config_text(config, "sep_token", "</s>");
-    if (!status) status = files_make(root, path, config, around ? cls : NULL, around ? sep : NULL, tokenizer, err);
-    if (!status && !around) { /* what GPT-2 ends with */
+    const char *const *front = FILES_CLASSES[row].front, *const *behind = FILES_CLASSES[row].behind;
+    if (!status)
+        status = files_make(root, path, config, front[0] ? text_config_text(config, front[0], front[1]) : NULL,
+                            behind[0] ? text_config_text(config, behind[0], behind[1]) : NULL, tokenizer, err);
+    if (!status && !front[0]) { /* what GPT-2 ends with */
         const int32_t end = text_find(*tokenizer, "<|endoftext|>", 13);
         if ((*tokenizer)->special.eos < 0) (*tokenizer)->special.eos = end;
     }

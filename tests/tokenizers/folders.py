@@ -64,6 +64,11 @@ def qwen2(folder):
                                             "model_max_length": 32768})
 
 
+def clip(folder):
+    byte_level(folder, "clip", [], tokenizer_class="CLIPTokenizer", bos_token="<|startoftext|>", eos_token="<|endoftext|>",
+               unk_token="<|endoftext|>", pad_token="<|endoftext|>", model_max_length=77)
+
+
 def t5(folder):
     with open(folder / "spiece.model", "wb") as out:
         out.write(pieces.train("t5"))
@@ -81,7 +86,7 @@ def llama(folder):
 
 
 FOLDERS = {"bert": bert, "bert_cased": lambda f: bert(f, False), "bert_accents": lambda f: bert(f, strip_accents=False),
-           "gpt2": gpt2, "gpt2_prefix": gpt2_prefix, "roberta": roberta, "qwen2": qwen2}
+           "gpt2": gpt2, "gpt2_prefix": gpt2_prefix, "roberta": roberta, "qwen2": qwen2, "clip": clip}
 
 # `transformers` makes a tokenizer.json of these, which reads some strings otherwise than the model was trained: its
 # table works by grapheme, and a text that begins with a blank gets none in front. They have the ids of `sentencepiece`,
