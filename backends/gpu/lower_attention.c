@@ -182,7 +182,7 @@ static int attention_fits(const gpu_lowering *gpu, uint32_t x, uint32_t y)
 static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const attention_sizes *z)
 {
     static const attention_tile TILES[] = {{GPU_KERNEL_attention_shared_64, 64, 16, 8, 32, 64, 16, 16384},
-                                           {GPU_KERNEL_attention_shared_128, 128, 16, 8, 32, 64, 8, 16384},
+                                           {GPU_KERNEL_attention_shared_128, 128, 16, 16, 32, 64, 8, 16384},
                                            {GPU_KERNEL_attention_shared_256, 256, 32, 8, 16, 64, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_64, 64, 32, 1, 32, 32, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_128, 128, 32, 1, 32, 16, 8, 16384}};
