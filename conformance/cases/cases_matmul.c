@@ -165,6 +165,61 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
     conf_matmul_edges(context, PCO_BF16, PCO_BF16);
 }
 
+typedef struct conf_indexed_spec {
+    const char *x, *indices; /* x without K */
+    int matrices, n, k;
+    conf_regime regime;
+} conf_indexed_spec;
+
+/* A row of x for all indices of a row, or for each; matrices that all, some and none choose; more slots than matrices,
+ * and fewer; -1 and the number of matrices lie outside, which nothing of the last form does. */
+static const conf_indexed_spec INDEXED[] = {
+    {"2,9", "2,9,2", 4, 33, 96, CONF_RANDOM},    {"1,1", "1,1,3", 17, 65, 64, CONF_EXACT},
+    {"3,7,2", "3,7,2", 5, 17, 288, CONF_RANDOM}, {"5", "5,1", 1, 7, 32, CONF_ADVERSARIAL},
+    {"31", "31,4", 3, 1, 544, CONF_RANDOM},      {"2,0", "2,0,2", 4, 5, 32, CONF_RANDOM},
+    {"4,2", "4,2", 9, 66, 320, CONF_EXACT},      {"", "67", 6, 19, 32, CONF_RANDOM},
+    {"3", "3,2", 4, 5, 8, CONF_RANDOM},
+};
+enum { N_INDEXED = sizeof INDEXED / sizeof *INDEXED };
+
+static void conf_indexed_emit(conf_cases_context *context, const conf_indexed_spec *s, uint32_t x, uint32_t w, int k,
+                              bool constant)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_INDEXED_MATMUL, s->regime);
+    ((pco_indexed_matmul_attrs *)one->attrs.bytes)->matrices = s->matrices;
+    conf_cases_in(one, x, "%s%s%d", s->x, *s->x ? "," : "", k);
+    conf_cases_in(one, w, "%d,%d", s->matrices * s->n, k)->constant = constant;
+    conf_operand *index = conf_cases_in(one, PCO_I32, "%s", s->indices);
+    index->fill = CONF_FILL_INTEGER, index->low = k > 8 ? -1.0 : 0.0,
+    index->high = k > 8 ? s->matrices : s->matrices - 1;
+    conf_cases_emit(context);
+}
+
+void conf_cases_indexed_matmul(conf_cases_context *context, pco_op op)
+{
+    (void)op;
+    const bool all = conf_cases_standard(context);
+    for (uint32_t s = 0; s < N_INDEXED; s++)
+        for (uint32_t t = 0; t < 3; t++) {
+            if (t > 0 && !all && (s > 1 || !conf_cases_has_half(context, t, s))) continue;
+            conf_indexed_emit(context, &INDEXED[s], CASES_FLOATS[t], CASES_FLOATS[t], INDEXED[s].k, s % 2 == 1);
+            if (all || (s < 3 && s % 3 == t))
+                conf_indexed_emit(context, &INDEXED[s], CASES_FLOATS[t], CASES_FLOATS[(t + 1) % 3], INDEXED[s].k, true);
+            if (t == 0 && (all || s == 0)) /* rows that are no whole vectors */
+                conf_indexed_emit(context, &INDEXED[s], PCO_F32, PCO_F32, INDEXED[s].k - 3, false);
+        }
+    for (uint32_t q = 0; q < CASES_N_QUANTISED; q++)
+        for (uint32_t s = 0; s < N_INDEXED; s++) {
+            const uint32_t type = CASES_QUANTISED[q];
+            /* how a weight is read is the same as in matmul's gemv, which the short tiers try in all types */
+            if (!all && (conf_cases_is_variation(type) || s > 0)) continue;
+            const int k = conf_cases_blocks(INDEXED[s].k, type);
+            conf_indexed_emit(context, &INDEXED[s], PCO_F32, type, k, true);
+            if (all || type == PCO_Q4_0)
+                conf_indexed_emit(context, &INDEXED[s], CASES_FLOATS[1 + s % 2], type, k, true);
+        }
+}
+
 typedef struct conf_conv1d_spec {
     const char *x, *weight;
     int stride, padding, dilation, groups, bias;

@@ -108,6 +108,31 @@ pco_status oracle_eval_matmul(oracle_node *node, pco_error *err)
     return PCO_OK;
 }
 
+/* Rows of the matrix that an index has chosen; zeros where it has chosen none. */
+pco_status oracle_eval_indexed_matmul(oracle_node *node, pco_error *err)
+{
+    (void)err;
+    const pco_indexed_matmul_attrs *attrs = node->attrs;
+    const pco_tensor *x = node->in[0].desc, *w = node->in[1].desc, *indices = node->in[2].desc;
+    const oracle_rules rules = oracle_matmul_rules(node, false);
+    const double quantum = node->in[0].quantum * node->in[1].quantum;
+    oracle_output *out = &node->out[0];
+    const int64_t n = w->shape[0] / attrs->matrices, k = w->shape[1];
+    const int64_t each = x->rank > indices->rank ? 1 : indices->shape[indices->rank - 1];
+    const oracle_matmul_shape shape = {.k = k, .a_step = 1, .b_step = 1};
+    for (int64_t i = 0; i < out->count; i++) {
+        const int64_t slot = i / n, matrix = (int64_t)node->in[2].value[slot];
+        if (matrix < 0 || matrix >= attrs->matrices) {
+            oracle_put(out, i, (oracle_ve){0.0L, 0.0L});
+            continue;
+        }
+        oracle_finish(out, i, &rules,
+                      oracle_matmul_dot(node, &rules, &shape, node->in[0].value + slot / each * k,
+                                        node->in[1].value + (matrix * n + i % n) * k, quantum));
+    }
+    return PCO_OK;
+}
+
 /* Weights that lie on x, K at most; x is 0 elsewhere, and a product with 0 is exact. Nothing is promised where a weight
  * there, or one beside a subnormal that may be read as 0, is infinite or NaN. */
 static oracle_ve oracle_conv1d_sum(const oracle_node *node, const oracle_rules *rules, int64_t x, int64_t weight,

@@ -92,6 +92,41 @@ PCO_GRADIENT(matmul)
     if (g->wanted[0]) sums_left(g, dy);
 }
 
+/* dy [rows,U,O] at the places of the matrices that were chosen: [rows,matrices O], 0 elsewhere. */
+static uint32_t sums_spread(pco_gradient *g, int64_t rows, int64_t each, int64_t outputs, uint32_t dtype)
+{
+    ATTRS(indexed_matmul);
+    pco_graph *graph = g->graph;
+    const uint32_t index = pco_reshape(graph, g->node.inputs[2], 3, SHAPE(rows, each, 1));
+    const uint32_t number = pco_iota(graph, PCO_I32, 2, 0, 1, 3, SHAPE(1, 1, attrs->matrices));
+    const uint32_t chosen = pco_cast(graph, BIN(EQ, index, number), (pco_dtype)dtype); /* [rows,U,matrices] */
+    const uint32_t dy = pco_reshape(graph, g->upstream[0], 3, SHAPE(rows, each, outputs));
+    return pco_reshape(graph, sums_product(graph, chosen, 1, dy, 0, dtype), 2, SHAPE(rows, attrs->matrices * outputs));
+}
+
+/* As if all matrices had been multiplied, and counted 0 where they were not chosen: products of the whole weights, in
+ * any type, which have gradients themselves. */
+PCO_GRADIENT(indexed_matmul)
+{
+    ATTRS(indexed_matmul);
+    pco_graph *graph = g->graph;
+    const pco_tensor x = gradient_tensor(graph, g->node.inputs[0]), w = gradient_tensor(graph, g->node.inputs[1]),
+                     indices = gradient_tensor(graph, g->node.inputs[2]);
+    const int64_t outputs = w.shape[0] / attrs->matrices;
+    int64_t each = x.rank > indices.rank ? 1 : indices.shape[indices.rank - 1], rows = 1; /* indices of a row of x */
+    for (uint32_t i = 0; i + 1 < x.rank; i++) rows *= x.shape[i];
+    if (rows == 0 || each == 0 || outputs == 0 || w.shape[1] == 0) return; /* nothing was added: all gradients are 0 */
+    const uint32_t dy = sums_spread(g, rows, each, outputs, x.dtype);
+    if (g->wanted[0]) {
+        const uint32_t all = sums_dequantised(graph, g->node.inputs[1], x.dtype);
+        g->result[0] = pco_reshape(graph, sums_product(graph, dy, 0, all, 0, x.dtype), x.rank, x.shape);
+    }
+    if (g->wanted[1]) {
+        const uint32_t flat = pco_reshape(graph, g->node.inputs[0], 2, SHAPE(rows, w.shape[1]));
+        gradient_give(g, 1, sums_product(graph, dy, 1, flat, 0, PCO_F32));
+    }
+}
+
 /* x's shape with size 1 where it was reduced, and over how many elements that was. */
 static int64_t sums_kept(pco_gradient *g, int64_t *shape)
 {

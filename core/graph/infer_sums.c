@@ -65,6 +65,39 @@ PCO_INFER(matmul)
     return PCO_OK;
 }
 
+PCO_INFER(indexed_matmul)
+{
+    ATTRS(indexed_matmul);
+    const pco_tensor *x = INPUT(0), *weight = INPUT(1), *indices = INPUT(2);
+    pco_tensor *y = &context->outputs[0];
+    char left[128], right[128];
+    const uint32_t lead = x->rank ? x->rank - 1 : 0; /* dimensions of x in front of K */
+    int fits = x->rank > 0 && indices->rank > 0 && indices->rank < PCO_MAX_RANK &&
+               (lead == indices->rank || lead + 1 == indices->rank);
+    for (uint32_t i = 0; fits && i < lead; i++) fits = x->shape[i] == indices->shape[i];
+    if (!fits)
+        FAIL("x '%s' of shape %s does not go with indices '%s' of shape %s: to indices [..,U] it is [..,K] or [..,U,K]",
+             x->name, pco_tensor_shape_text(x, left), indices->name, pco_tensor_shape_text(indices, right));
+    if (x->shape[lead] != weight->shape[1])
+        FAIL("x '%s' of shape %s has K = %" PRId64 ", but weight '%s' of shape %s has K = %" PRId64, x->name,
+             pco_tensor_shape_text(x, left), x->shape[lead], weight->name, pco_tensor_shape_text(weight, right),
+             weight->shape[1]);
+    if (attrs->matrices < 1 || attrs->matrices > INT32_MAX || weight->shape[0] % attrs->matrices)
+        FAIL("weight '%s' of shape %s is not %" PRId64 " matrices", weight->name, pco_tensor_shape_text(weight, right),
+             attrs->matrices);
+    infer_like(context, 0, indices);
+    y->dtype = x->dtype;
+    y->shape[y->rank++] = weight->shape[0] / attrs->matrices;
+    return PCO_OK;
+}
+
+/* K for each element of the result. */
+PCO_PRODUCTS(indexed_matmul)
+{
+    return (double)pco_tensor_elements(pco_work_output(tensors, node, 0)) *
+           (double)pco_work_input(tensors, node, 1)->shape[1];
+}
+
 PCO_INFER(reduce)
 {
     ATTRS(sum); /* mean and amax have the same struct */

@@ -107,6 +107,16 @@ BUILD(gather_along_axis)
     return add(c, PCO_OP_GATHER_ALONG_AXIS, &(pco_gather_along_axis_attrs){.axis = -2}, (uint32_t[]){x, at}, 2);
 }
 
+/* a row of x for several indices, and for each; -1 and 3 choose none */
+BUILD(indexed_matmul)
+{
+    const pco_indexed_matmul_attrs attrs = {.matrices = 3};
+    uint32_t x = real(c, -2, 2, 3, SHAPE(2, 3, 4)), first = real(c, -1, 1, 2, SHAPE(15, 4));
+    uint32_t second = real(c, -1, 1, 2, SHAPE(6, 5)), at = whole(c, -1, 4, 3, SHAPE(2, 3, 2));
+    uint32_t inner = add(c, PCO_OP_INDEXED_MATMUL, &attrs, (uint32_t[]){x, first, at}, 3);
+    return UN(SIN, add(c, PCO_OP_INDEXED_MATMUL, &attrs, (uint32_t[]){inner, second, at}, 3));
+}
+
 BUILD(scatter_add)
 {
     uint32_t x = real(c, -2, 2, 2, SHAPE(3, 5)), updates = real(c, -2, 2, 2, SHAPE(3, 9));
@@ -313,6 +323,7 @@ static const gradient_row GRADIENT_ROWS[] = {
     ROW(moves),
     ROW(slices),
     ROW(gather),
+    ROW(indexed_matmul),
     ROW(gather_along_axis),
     ROW(scatter_add),
     ROW(matmul_nn),

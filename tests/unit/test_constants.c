@@ -28,7 +28,7 @@ static pco_gpu_recording chains;
 
 /* By kernel: parameters that it was given, and those that once differed from the next one: a kernel that reads the
  * wrong one of two that are always equal goes unnoticed. */
-enum { KERNELS = 256 };
+enum { KERNELS = 512 };
 static struct {
     uint32_t given, distinct;
 } parameters[KERNELS];
