@@ -30,6 +30,16 @@ size_t pco_utf8_decode(const char *text, size_t size, uint32_t *codepoint)
     return length;
 }
 
+size_t pco_utf8_malformed(const char *text, size_t size)
+{
+    for (size_t kept = size < 3 ? size : 3; kept > 1; kept--) {
+        char whole[4] = {'\x80', '\x80', '\x80', '\x80'};
+        memcpy(whole, text, kept);
+        if (pco_utf8_decode(whole, sizeof whole, NULL) > kept) return kept;
+    }
+    return 1;
+}
+
 size_t pco_utf8_encode(uint32_t codepoint, char out[4])
 {
     if (codepoint < 0x80) {

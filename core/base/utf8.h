@@ -10,6 +10,11 @@
  * or size is 0. `codepoint` may be NULL. */
 size_t pco_utf8_decode(const char *text, size_t size, uint32_t *codepoint);
 
+/* Where text[size], of at least a byte, begins with no well-formed sequence: bytes (1 to 3) that one U+FFFD stands for,
+ * which are as many as such a sequence could begin with (The Unicode Standard, 3.9, U+FFFD substitution of maximal
+ * subparts; so do Python's errors="replace" and Rust's lossy conversions). */
+size_t pco_utf8_malformed(const char *text, size_t size);
+
 /* Writes `codepoint` (a Unicode scalar value) to `out`; returns its length in bytes, 1 to 4. No NUL. */
 size_t pco_utf8_encode(uint32_t codepoint, char out[4]);
 

@@ -55,7 +55,7 @@ void pco_write_xml(pco_writer *out, const char *text)
             pco_print(out, "&#%" PRIu32 ";", codepoint);
         else
             pco_write(out, text + at, length);
-        at += length ? length : 1;
+        at += length ? length : pco_utf8_malformed(text + at, size - at);
     }
 }
 

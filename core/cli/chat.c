@@ -99,7 +99,7 @@ static pco_status chat_keep(chat *c, pco_error *err)
             pco_write(&text, c->answer.data + at, step);
         else if (c->answer.size - at > 3)
             pco_write_text(&text, "\xEF\xBF\xBD");
-        step += !step;
+        if (!step) step = pco_utf8_malformed(c->answer.data + at, c->answer.size - at);
     }
     if (!status) status = pco_writer_check(&text, "an answer", err);
     if (!status) status = cli_talk_add(&c->talk, "assistant", text.data, err);

@@ -59,7 +59,7 @@ static void json_quote(pco_writer *out, const char *text, size_t size)
         unsigned char byte = (unsigned char)text[at];
         if (length == 0) {
             pco_write_text(out, "\xEF\xBF\xBD");
-            at++;
+            at += pco_utf8_malformed(text + at, size - at);
             continue;
         }
         if (byte == '"' || byte == '\\')

@@ -113,6 +113,8 @@ static void getters(void **state)
     cJSON_Delete(root);
 }
 
+#define BAD "\xEF\xBF\xBD"
+
 static void writes(void **state)
 {
     (void)state;
@@ -139,6 +141,11 @@ static void writes(void **state)
     assert_string_equal(text.data,
                         "{\"a\\\"b\\\\\": \"tab\\t nul\\u0001 \xC3\xA9 bad\xEF\xBF\xBD\", \"list\": [0.1, null, null, "
                         "1e+300, -9223372036854775808, 18446744073709551615, true, {}], \"none\": null}");
+    pco_writer_release(&text);
+    writer = (pco_json_writer){.out = &text}; /* as Python's bytes.decode("utf-8", "replace") */
+    pco_json_write_string(&writer, "\xF0\x9F\x98|\xE2\x82|\xE0\x80|\xED\xA0\x80|\xF4\x90\x80|\xE2\x82\xE2\x82\xAC");
+    assert_string_equal(text.data,
+                        "\"" BAD "|" BAD "|" BAD BAD "|" BAD BAD BAD "|" BAD BAD BAD "|" BAD "\xE2\x82\xAC\"");
     pco_writer_release(&text);
     writer = (pco_json_writer){.out = &text, .indent = 2};
     pco_json_begin_array(&writer);

@@ -635,7 +635,7 @@ static void test_text(void **state)
         {"one\ntwo", "one two\n", "\"one two\"", "one&#10;two"},
         {"\"?\?/\"", "\"?\?/\"\n", "\"\\\"\\?\\?/\\\"\"", "&#34;?\?/&#34;"},
         {"<&'>", "<&'>\n", "\"<&'>\"", "&#60;&#38;&#39;&#62;"},
-        {"\xC3\xA9\xFF\x01\xE2\x80", NULL, NULL, "\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xC3\xA9\xFF\x01\xE2\x80", NULL, NULL, "\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *expected[] = {cases[i].comment, cases[i].string, cases[i].xml};
