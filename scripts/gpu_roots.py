@@ -2,6 +2,7 @@
 which Portico's program runs. Its own build and libraries are mounted there in a mount namespace, which ends with it."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 
@@ -19,6 +20,12 @@ while [ "$1" != -- ]; do mount --rbind "$1" "$root$1"; shift; done
 shift
 exec chroot "$root" "$@"
 """
+
+
+def cache_folder():
+    """Where the newer drivers are kept: hundreds of megabytes that every build can use."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "portico-gpus"
 
 
 def debian_name():
