@@ -4,7 +4,6 @@ which Portico's program runs. Its own build and libraries are mounted there in a
 import os
 import pathlib
 import shutil
-import subprocess
 
 from drm_shims import ARCHIVE, KEYRING, Failure, run
 
