@@ -9,13 +9,13 @@ enum { INDEXED_ANY, INDEXED_SLOTS, INDEXED_MATRICES };
 static const gpu_variant indexed_variants[] = {
     [INDEXED_ANY] = {"any", 0}, [INDEXED_SLOTS] = {"slots", 0}, [INDEXED_MATRICES] = {"matrices", 0}};
 
-/* Rows of the kernel table by variant, and their tiles. */
+/* Rows of the kernel table by variant, and their tiles. Four columns of k-quants by four rows spill on Intel. */
 static const struct {
-    uint32_t floats, quant, rows, columns;
+    uint32_t floats, quant, rows, columns, quant_columns;
 } INDEXED_KERNELS[] = {
-    [INDEXED_ANY] = {GPU_KERNEL_indexed_matmul_1x2, GPU_KERNEL_indexed_matmul_quant_1x2, 1, 2},
-    [INDEXED_SLOTS] = {GPU_KERNEL_indexed_matmul_wide_1x4, GPU_KERNEL_indexed_matmul_quant_1x4, 1, 4},
-    [INDEXED_MATRICES] = {GPU_KERNEL_indexed_matmul_wide_4x4, GPU_KERNEL_indexed_matmul_quant_4x4, 4, 4},
+    [INDEXED_ANY] = {GPU_KERNEL_indexed_matmul_1x2, GPU_KERNEL_indexed_matmul_quant_1x2, 1, 2, 2},
+    [INDEXED_SLOTS] = {GPU_KERNEL_indexed_matmul_wide_1x4, GPU_KERNEL_indexed_matmul_quant_1x4, 1, 4, 4},
+    [INDEXED_MATRICES] = {GPU_KERNEL_indexed_matmul_wide_4x4, GPU_KERNEL_indexed_matmul_quant_4x2, 4, 4, 2},
 };
 
 /* x [slots / each, k], weight [matrices, n, k], y [slots, n] */
@@ -108,7 +108,9 @@ static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexe
         params.b_first = gpu_bind_elements(gpu, &d, GPU_indexed_matmul_b, gpu_input_index(gpu, 1), w_first, w_count, 0);
     }
     gpu_set_params_from(gpu, &d, indexed_matmul, &params);
-    const uint64_t across = gpu_div_up(part->columns, (uint64_t)groups * INDEXED_KERNELS[gpu->variant].columns);
+    const uint64_t columns =
+        format ? INDEXED_KERNELS[gpu->variant].quant_columns : INDEXED_KERNELS[gpu->variant].columns;
+    const uint64_t across = gpu_div_up(part->columns, groups * columns);
     gpu_emit_grid(gpu, &d, across, 1,
                   gpu->variant == INDEXED_MATRICES ? part->matrices + (uint64_t)(part->zeros != 0) : part->slots);
 }
