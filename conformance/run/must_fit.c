@@ -116,21 +116,7 @@ static bool must_shrink(const conf_case *one, conf_case *small, conf_problem *pr
             continue;
         for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++) vector[1 + k] = must_shrunk(vector[1 + k], 1);
     }
-    memset(problem, 0, sizeof *problem);
-    problem->one = small;
-    problem->node = (pco_node){.op = one->op,
-                               .n_inputs = one->n_inputs,
-                               .variant = PCO_NONE,
-                               .attrs_size = one->attrs_size,
-                               .attrs = one->attrs_size ? small->attrs.bytes : NULL,
-                               .name = "case"};
-    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
-    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
-    for (uint32_t i = 0; i < one->n_inputs; i++) {
-        if (!one->in[i].present) continue;
-        problem->tensors[problem->n_tensors] = conf_operand_tensor(small, i);
-        problem->node.inputs[i] = problem->n_tensors++;
-    }
+    conf_problem_describe(problem, small);
     return conf_problem_infer(problem, &ignored) == PCO_OK;
 }
 

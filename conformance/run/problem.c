@@ -33,28 +33,36 @@ pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
     return PCO_OK;
 }
 
-static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
-                                     uint64_t seed, const oracle_rules *rules, bool answered, pco_error *err)
+void conf_problem_describe(conf_problem *problem, const conf_case *one)
 {
     memset(problem, 0, sizeof *problem);
     problem->one = one;
-    problem->rules = *rules;
     problem->node = (pco_node){.op = one->op,
                                .n_inputs = one->n_inputs,
                                .variant = PCO_NONE,
                                .attrs_size = one->attrs_size,
                                .attrs = one->attrs_size ? one->attrs.bytes : NULL,
                                .name = "case"};
-    problem->oracle =
-        (oracle_node){.op = one->op, .attrs = one->attrs.bytes, .n_inputs = one->n_inputs, .rules = &problem->rules};
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
     for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
-    uint64_t data_seed = conf_case_seed(one, seed);
     for (uint32_t i = 0; i < one->n_inputs; i++) {
         if (!one->in[i].present) continue;
-        uint32_t at = problem->n_tensors++;
-        problem->node.inputs[i] = at;
-        problem->tensors[at] = conf_operand_tensor(one, i);
+        problem->tensors[problem->n_tensors] = conf_operand_tensor(one, i);
+        problem->node.inputs[i] = problem->n_tensors++;
+    }
+}
+
+static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
+                                     uint64_t seed, const oracle_rules *rules, bool answered, pco_error *err)
+{
+    conf_problem_describe(problem, one);
+    problem->rules = *rules;
+    problem->oracle =
+        (oracle_node){.op = one->op, .attrs = one->attrs.bytes, .n_inputs = one->n_inputs, .rules = &problem->rules};
+    uint64_t data_seed = conf_case_seed(one, seed);
+    for (uint32_t i = 0; i < one->n_inputs; i++) {
+        const uint32_t at = problem->node.inputs[i];
+        if (at == PCO_NONE) continue;
         problem->data[i] = malloc(problem->tensors[at].bytes + 8);
         if (!problem->data[i])
             return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data (%" PRIu64 " bytes)",

@@ -34,6 +34,8 @@ pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *oth
 /* The same with the operands' values given, in storage format, by input (copied). */
 pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
                                   const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+/* A case without its data: empties *problem, and fills its node and the tensors of the operands. */
+void conf_problem_describe(conf_problem *problem, const conf_case *one);
 /* Infers the outputs of problem->node and adds their tensors. */
 pco_status conf_problem_infer(conf_problem *problem, pco_error *err) PCO_NODISCARD;
 void conf_problem_clear(conf_problem *problem);

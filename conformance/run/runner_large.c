@@ -52,18 +52,10 @@ static pco_status conf_large_describe(conf_large_run *run, pco_error *err)
 {
     const conf_case *one = run->one;
     conf_problem *p = &run->problem;
-    p->one = one;
+    conf_problem_describe(p, one);
     p->rules = oracle_rules_from(&run->device->info->contract);
-    p->node = (pco_node){.op = one->op,
-                         .n_inputs = one->n_inputs,
-                         .variant = PCO_NONE,
-                         .attrs_size = one->attrs_size,
-                         .attrs = one->attrs_size ? one->attrs.bytes : NULL,
-                         .name = "case"};
-    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) p->node.inputs[i] = PCO_NONE;
     for (uint32_t i = 0; i < one->n_inputs; i++) {
-        uint32_t at = p->node.inputs[i] = p->n_tensors++;
-        p->tensors[at] = conf_operand_tensor(one, i);
+        const uint32_t at = p->node.inputs[i];
         conf_case small = *one; /* the operand's values, as a row of one period */
         small.in[i].rank = 1, small.in[i].shape[0] = conf_large_period(&p->tensors[at]);
         run->table[i] = malloc((size_t)small.in[i].shape[0] * oracle_block_bytes(one->in[i].dtype) + 8);

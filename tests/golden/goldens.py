@@ -26,3 +26,13 @@ def save(path, arrays, what, cases=None):
             out.write(np.ascontiguousarray(array).tobytes())
     count = len(arrays) if cases is None else len(cases)
     print(f"{path.name}: {count} {what}, {path.stat().st_size:,} bytes")
+
+
+def random_weights(model, seed, values_of):
+    """Float32 values in a float64 model of torch: what values_of(name, values) makes of standard normal ones."""
+    import torch  # not all that make golden files have it
+
+    random = np.random.default_rng(seed)
+    for name, parameter in model.named_parameters():
+        values = np.asarray(values_of(name, random.standard_normal(tuple(parameter.shape))))
+        parameter.data = torch.from_numpy(values.astype(np.float32)).double()

@@ -21,18 +21,11 @@ EPS = 1e-3  # large, so that an epsilon that is not read shows
 LENGTHS = (5, 36, 1, 17)  # of the texts, which are run as one padded batch
 
 
-def random_weights(model, seed):
-    """Float32 values in a float64 model; unit variance in, about unit variance out."""
-    random = np.random.default_rng(seed)
-    for name, parameter in model.named_parameters():
-        values = random.standard_normal(tuple(parameter.shape))
-        if parameter.dim() == 1:
-            centre = 1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0
-            values = 0.1 * values + centre
-        elif "embeddings" not in name and "bias" not in name:
-            values /= parameter.shape[1] ** 0.5
-        parameter.data = torch.from_numpy(values.astype(np.float32)).double()
-    model.tie_weights()
+def values_of(name, values):
+    """Unit variance in, about unit variance out."""
+    if values.ndim == 1:
+        return 0.1 * values + (1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0)
+    return values if "embeddings" in name or "bias" in name else values / values.shape[1] ** 0.5
 
 
 def usual(**options):
@@ -102,7 +95,8 @@ def main():
     for seed, (name, make) in enumerate(MODELS.items()):
         model = make().double().eval()
         config = model.config
-        random_weights(model, seed)
+        goldens.random_weights(model, seed, values_of)
+        model.tie_weights()
         folder = OUT / name
         model.float().save_pretrained(folder)
         model.double()

@@ -64,17 +64,12 @@ def write_bpe(writer, tokenizer, pre):
     writer.add_eos_token_id(end)
 
 
-def random_weights(model, seed):
-    """Float32 values in a float64 model; unit variance in, about unit variance out."""
-    random = np.random.default_rng(seed)
-    for name, parameter in model.named_parameters():
-        values = random.standard_normal(tuple(parameter.shape))
-        if parameter.dim() == 1:
-            centre = 1.0 if "norm" in name or ".ln_" in name else 0.0
-            values = 0.1 * values + (centre if name.endswith("weight") else 0.0)
-        elif "emb" not in name and ".wte" not in name and ".wpe" not in name:
-            values /= WIDTH**0.5
-        parameter.data = torch.from_numpy(values.astype(np.float32)).double()
+def values_of(name, values):
+    """Unit variance in, about unit variance out."""
+    if values.ndim == 1:
+        centre = 1.0 if "norm" in name or ".ln_" in name else 0.0
+        return 0.1 * values + (centre if name.endswith("weight") else 0.0)
+    return values if "emb" in name or ".wte" in name or ".wpe" in name else values / WIDTH**0.5
 
 
 def split_heads(array, heads):
@@ -152,7 +147,7 @@ def gpt2(writer):
         attn_implementation="eager",
     )
     model = transformers.GPT2LMHeadModel(config)
-    random_weights(model, 1)
+    goldens.random_weights(model, 1, values_of)
     write_sizes(writer, config, 0, HIDDEN)
     writer.add_layer_norm_eps(EPS)
     write_tensors(writer, gguf.MODEL_ARCH.GPT2, model, conv1d=True)
@@ -176,7 +171,7 @@ def qwen(writer, arch, seed, config_class, model_class, **options):
         **options,
     )
     model = model_class(config)
-    random_weights(model, seed)
+    goldens.random_weights(model, seed, values_of)
     write_sizes(writer, config, KV_HEADS, HIDDEN)
     writer.add_layer_norm_rms_eps(EPS)
     writer.add_rope_freq_base(1e6)
@@ -232,7 +227,7 @@ def gemma2(writer, width=WIDTH, hidden=HIDDEN, layers=LAYERS, head=2 * HEAD, sca
         attn_implementation="eager",
     )
     model = transformers.Gemma2ForCausalLM(config)
-    random_weights(model, 5)
+    goldens.random_weights(model, 5, values_of)
     for name, parameter in model.named_parameters():
         if "norm" in name:
             parameter.data = parameter.data - 1  # transformers adds 1 where it uses them, GGUF has it added
@@ -273,7 +268,7 @@ def plain(seed, kind, norm="rms", theta=1e4, hidden=HIDDEN, **options):
     model = model_class(model_class.config_class(**{**sizes, **options}, attn_implementation="eager"))
     if "num_local_experts" in options:
         model.set_experts_implementation("eager")  # others take no float64
-    random_weights(model, seed)
+    goldens.random_weights(model, seed, values_of)
 
     def begin(writer, kv_heads=KV_HEADS):
         write_sizes(writer, model.config, kv_heads, hidden)

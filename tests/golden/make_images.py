@@ -24,19 +24,16 @@ LENGTHS = (5, 12, 3, 8)
 VOCAB = 40
 
 
-def random_weights(model, seed):
-    """Float32 values in a float64 model; unit variance in, about unit variance out."""
-    random = np.random.default_rng(seed)
-    for name, parameter in model.named_parameters():
-        values = random.standard_normal(tuple(parameter.shape))
-        if parameter.dim() == 0:
-            values = values + 2.0
-        elif parameter.dim() == 1:
-            norm = "norm" in name.lower() or "layrnorm" in name
-            values = 0.1 * values + (1.0 if norm and name.endswith("weight") else 0.0)
-        elif "position" not in name and "token" not in name:
-            values /= np.prod(parameter.shape[1:]) ** 0.5
-        parameter.data = torch.from_numpy(np.asarray(values).astype(np.float32)).double()
+def values_of(name, values):
+    """Unit variance in, about unit variance out."""
+    if values.ndim == 0:
+        return values + 2.0
+    if values.ndim == 1:
+        norm = "norm" in name.lower() or "layrnorm" in name
+        return 0.1 * values + (1.0 if norm and name.endswith("weight") else 0.0)
+    if "position" in name or "token" in name:
+        return values
+    return values / np.prod(values.shape[1:]) ** 0.5
 
 
 def vit(**options):
@@ -216,7 +213,7 @@ def main():
     names = [name for name in names if not name.startswith("way")]
     for seed, (name, make) in enumerate(MODELS.items()):
         model = make().double().eval()
-        random_weights(model, seed)
+        goldens.random_weights(model, seed, values_of)
         folder = OUT / name
         model.float().save_pretrained(folder)
         model.double()

@@ -43,20 +43,7 @@ static bool split_supports(pco_device *device, const conf_problem *problem, uint
 static bool split_problem(const conf_case *one, conf_problem *problem)
 {
     pco_error ignored;
-    *problem = (conf_problem){.one = one};
-    problem->node = (pco_node){.op = one->op,
-                               .n_inputs = one->n_inputs,
-                               .variant = PCO_NONE,
-                               .attrs_size = one->attrs_size,
-                               .attrs = one->attrs_size ? one->attrs.bytes : NULL,
-                               .name = "case"};
-    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
-    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
-    for (uint32_t i = 0; i < one->n_inputs; i++) {
-        if (!one->in[i].present) continue;
-        problem->tensors[problem->n_tensors] = conf_operand_tensor(one, i);
-        problem->node.inputs[i] = problem->n_tensors++;
-    }
+    conf_problem_describe(problem, one);
     return conf_problem_infer(problem, &ignored) == PCO_OK;
 }
 
