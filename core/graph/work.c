@@ -52,7 +52,7 @@ static int work_of_batch(const pco_op_info *op, uint32_t i)
 
 static pco_node_rows work_sequences(const pco_tensor *tensors, const pco_node *node, const pco_op_info *op)
 {
-    pco_node_rows rows = work_first(tensors, node, 1);
+    pco_node_rows rows = work_first(tensors, node, 2); /* one of one dimension is a row, not a batch of them */
     const pco_tensor *x;
     for (uint32_t i = 1; i < node->n_inputs; i++)
         if ((x = pco_work_input(tensors, node, i)) && work_of_batch(op, i) && x->shape[0] == rows.n) rows.in[i] = 0;

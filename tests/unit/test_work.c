@@ -496,9 +496,48 @@ static void test_products(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- every case, by its shapes ---- */
+
+/* Is a row alone a node, with one row in each result? Shapes alone are looked at, and so all cases of standard, which
+ * are cut when they run. */
+static bool work_shapes_visit(void *user, const conf_case *one)
+{
+    uint32_t *wrong = user;
+    conf_problem whole, piece;
+    pco_error why = {""};
+    if (one->large || one->chain) return true;
+    conf_problem_describe(&whole, one);
+    check_ok(conf_problem_infer(&whole, &err));
+    const pco_node_rows rows = pco_node_rows_of(whole.tensors, &whole.node);
+    if (!rows.n) return true;
+    conf_case alone = *one;
+    for (uint32_t i = 0; i < whole.node.n_inputs; i++)
+        if (rows.in[i] != PCO_ROWS_WHOLE) alone.in[i].shape[rows.in[i]] = 1;
+    conf_problem_describe(&piece, &alone);
+    int fits = conf_problem_infer(&piece, &why) == PCO_OK;
+    for (uint32_t k = 0; fits && k < whole.node.n_outputs; k++) {
+        const pco_tensor *all = &whole.tensors[whole.node.outputs[k]], *part = &piece.tensors[piece.node.outputs[k]];
+        if (rows.out[k] == PCO_ROWS_WHOLE) continue;
+        fits = all->rank == part->rank;
+        for (uint32_t d = 0; fits && d < all->rank; d++)
+            fits = part->shape[d] == ((int)d == rows.out[k] ? 1 : all->shape[d]);
+    }
+    if (!fits && ++*wrong < 8) print_error("%s: a row alone is no node like it: %s\n", one->label, why.message);
+    return true;
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    uint32_t wrong = 0;
+    conf_cases_visit(PCO_CONFORMANCE_STANDARD, NULL, work_shapes_visit, &wrong);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_other_rows),
-                                       cmocka_unit_test(test_products), cmocka_unit_test(test_other_products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_other_rows), cmocka_unit_test(test_products),
+                                       cmocka_unit_test(test_other_products)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
