@@ -42,6 +42,14 @@ static inline float models_uniform(uint32_t seed, uint32_t tensor, int64_t i, fl
     return value;
 }
 
+/* Of what a model answers, beside float64: |y - want| <= MODELS_TOLERANCE (|want| + rms of the row). A bound of the
+ * worst case grows with each layer's condition and says nothing, so this is what roundings that do not know of each
+ * other add up to. A sum of K products of either sign, one after the other, is off by sqrt(K / 6) u of its size (u =
+ * 2^-24; the variances of K roundings of partial sums), which is 26 u for K = 4096; 12 operations of that kind in each
+ * of 30 layers of a residual stream: sqrt(360) 26 u = 2.9e-5. Three times that is allowed. A wrong form (an eps, a
+ * position, GELU's tanh) moves logits by 1e-3 and more. */
+#define MODELS_TOLERANCE 1e-4
+
 /* The largest |y - want| / (tolerance * (|want| + rms of the row)) over rows of `width`; infinite for NaN. */
 static inline double models_error(const float *y, const double *want, int64_t count, int64_t width, double tolerance)
 {

@@ -16,8 +16,8 @@ static inline const pco_weight *seq2seq_stored(const pco_weights *goldens, const
     return weight;
 }
 
-/* The logits behind a source that `run` has read, against `want` [count, vocab] in float64: |y - want| <= 1e-4 (|want|
- * + rms of the row), for the whole target at once, and token by token with the cache between them. */
+/* The logits behind a source that `run` has read, against `want` [count, vocab] in float64: MODELS_TOLERANCE, for the
+ * whole target at once, and token by token with the cache between them. */
 static inline void seq2seq_logits_check(pco_seq2seq *run, const char *name, const pco_weight *target,
                                         const pco_weight *want)
 {
@@ -27,10 +27,11 @@ static inline void seq2seq_logits_check(pco_seq2seq *run, const char *name, cons
     float *logits = malloc((size_t)(count * vocab) * sizeof *logits);
     assert_non_null(logits);
     check_ok(pco_seq2seq_score(run, ids, count, logits, &err));
-    const double whole = models_error(logits, want->data, count * vocab, vocab, 1e-4);
+    const double whole = models_error(logits, want->data, count * vocab, vocab, MODELS_TOLERANCE);
     for (int64_t i = 0; i < count; i++) {
         check_ok(pco_seq2seq_step(run, ids[i], logits, &err));
-        const double error = models_error(logits, (const double *)want->data + i * vocab, vocab, vocab, 1e-4);
+        const double error =
+            models_error(logits, (const double *)want->data + i * vocab, vocab, vocab, MODELS_TOLERANCE);
         if (!(error <= steps)) steps = error;
     }
     print_message("  %-10s error / bound %.4f at once, %.4f step by step\n", name, whole, steps);

@@ -9,8 +9,6 @@
 #include "models/sentence.h"
 
 enum { ENCODERS_TEXTS = 4 };
-static const double encoders_tolerance = 1e-4;
-
 static const char *encoders_folder;
 
 /* A model, open on the device, its texts, and what it should make of them. */
@@ -75,7 +73,7 @@ static double encoders_run(encoders_case *c, pco_encoder_output output, const do
         check_ok(pco_encoder_run(c->run, output, &c->texts[i], 1, got + at * width, NULL, NULL, &err));
         at += rows ? c->texts[i].count : 1;
     }
-    const double error = models_error(got, want, total * width, width, encoders_tolerance);
+    const double error = models_error(got, want, total * width, width, MODELS_TOLERANCE);
     free(got);
     return error;
 }

@@ -14,8 +14,6 @@
 #include <glob.h>
 #include <portico/portico.h>
 
-static const double families_tolerance = 1e-4;
-
 /* A model, open on the device, and what it should answer. */
 typedef struct families_case {
     const char *name;
@@ -77,7 +75,7 @@ static void families_logits(families_case *c)
     float *logits = malloc((size_t)(c->count * c->vocab) * sizeof *logits);
     assert_non_null(logits);
     check_ok(pco_causal_score(c->run, c->ids, c->count, logits, &err));
-    const double whole = models_error(logits, c->logits, c->count * c->vocab, c->vocab, families_tolerance);
+    const double whole = models_error(logits, c->logits, c->count * c->vocab, c->vocab, MODELS_TOLERANCE);
     double steps = 0;
     pco_causal_reset(c->run);
     for (int64_t at = 0; at < c->count;) {
@@ -85,7 +83,7 @@ static void families_logits(families_case *c)
         check_ok(pco_causal_append(c->run, c->ids + at, rows, logits, &err));
         at += rows;
         const double error =
-            models_error(logits, c->logits + (at - 1) * c->vocab, c->vocab, c->vocab, families_tolerance);
+            models_error(logits, c->logits + (at - 1) * c->vocab, c->vocab, c->vocab, MODELS_TOLERANCE);
         if (!(error <= steps)) steps = error;
     }
     free(logits);

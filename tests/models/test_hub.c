@@ -19,7 +19,6 @@
 
 #include <portico/portico.h>
 
-static const double hub_tolerance = 1e-4;
 static const char *hub_folder;
 static int hub_all, hub_convert, hub_refold;
 
@@ -169,14 +168,15 @@ static void hub_logits(const hub_model *m, pco_causal *run)
     float *logits = malloc((size_t)(m->count * m->vocab) * sizeof *logits);
     assert_non_null(logits);
     check_ok(pco_causal_score(run, m->ids, m->count, logits, &err));
-    const double whole = models_error(logits, m->logits, m->count * m->vocab, m->vocab, hub_tolerance);
+    const double whole = models_error(logits, m->logits, m->count * m->vocab, m->vocab, MODELS_TOLERANCE);
     double steps = 0;
     pco_causal_reset(run);
     for (int64_t at = 0; at < m->count;) {
         const int64_t rows = at ? 1 : 16;
         check_ok(pco_causal_append(run, m->ids + at, rows, logits, &err));
         at += rows;
-        const double error = models_error(logits, m->logits + (at - 1) * m->vocab, m->vocab, m->vocab, hub_tolerance);
+        const double error =
+            models_error(logits, m->logits + (at - 1) * m->vocab, m->vocab, m->vocab, MODELS_TOLERANCE);
         if (!(error <= steps)) steps = error;
     }
     free(logits);

@@ -10,8 +10,6 @@
 #include "models/image_processor.h"
 
 enum { IMAGES_TEXTS = 4 };
-static const double images_tolerance = 1e-4;
-
 static const char *images_folder;
 
 /* A model, open on the device, and what it should make of its images and texts. */
@@ -78,9 +76,9 @@ static double images_run(images_case *c, pco_encoder_output output, const double
     float *got = malloc((size_t)total * sizeof *got);
     assert_non_null(got);
     check_ok(pco_image_encoder_run(c->run, output, images_source, c->count, got, NULL, c, &err));
-    double error = models_error(got, want, total, width, images_tolerance);
+    double error = models_error(got, want, total, width, MODELS_TOLERANCE);
     check_ok(pco_image_encoder_run(c->run, output, images_source, 1, got, NULL, c, &err));
-    const double alone = models_error(got, want, one, width, images_tolerance);
+    const double alone = models_error(got, want, one, width, MODELS_TOLERANCE);
     free(got);
     return alone > error || isnan(alone) ? alone : error;
 }
@@ -117,7 +115,7 @@ static double images_text(images_case *c, pco_encoder_output output, const char 
         assert_int_equal(texts[i].count, lengths[i] - 1); /* one token is behind the end of text */
     }
     check_ok(pco_encoder_run(c->texts, output, texts, IMAGES_TEXTS, got, NULL, NULL, &err));
-    return models_error(got, want->data, want->shape[0] * width, width, images_tolerance);
+    return models_error(got, want->data, want->shape[0] * width, width, MODELS_TOLERANCE);
 }
 
 static void images_check(images_case *c)
@@ -181,17 +179,23 @@ static void test_images(void **state)
     pco_weights_close(goldens);
 }
 
-/* An image in a file, beside what Pillow reads: the same bits, but for JPEG, whose rounding is each library's own. */
-static void images_check_file(const char *name, const pco_weight *want)
+/* Is that a format that a build may lack? */
+static int images_needs_library(const char *name) { return strstr(name, ".png") || strstr(name, ".jpg"); }
+
+/* An image in a file, beside what Pillow reads: the same bits, but for JPEG. There the inverse cosine transform and the
+ * turn to RGB end in an integer each, and which of two neighbours a value between them becomes is each library's own;
+ * these files have nothing that is off in both.
+ * 1: it was read; 0: this build has no library for it. */
+static int images_check_file(const char *name, const pco_weight *want)
 {
     char path[512];
     pco_image image = {.size = sizeof image};
     snprintf(path, sizeof path, "%s/files/%s", images_folder, name);
     pco_error err;
     const pco_status status = pco_image_read(path, &image, &err);
-    if (status == PCO_ERROR_UNSUPPORTED) { /* built without that library */
+    if (status == PCO_ERROR_UNSUPPORTED && images_needs_library(name)) { /* built without it */
         print_message("  %s: %s\n", name, err.message);
-        return;
+        return 0;
     }
     assert_int_equal(status, PCO_OK);
     assert_int_equal(image.height, want->shape[0]);
@@ -201,6 +205,7 @@ static void images_check_file(const char *name, const pco_weight *want)
         if (abs((int)image.rgb[i] - ((const unsigned char *)want->data)[i]) > most)
             fail_msg("%s: byte %d is %d, not %d", name, (int)i, image.rgb[i], ((const unsigned char *)want->data)[i]);
     free((void *)image.rgb);
+    return 1;
 }
 
 /* "MODEL/processed/FILE": what the model's processor makes of an image of "files/FILE": the same bits. */
@@ -234,25 +239,25 @@ static void test_files(void **state)
 {
     char path[512];
     pco_weights *stored;
-    int files = 0, processed = 0;
+    int files = 0, read = 0, processed = 0;
     (void)state;
     snprintf(path, sizeof path, "%s/files.safetensors", images_folder);
     check_ok(pco_safetensors_open(path, &stored, &err));
     for (uint32_t i = 0; i < stored->count; i++) {
         const pco_weight *item = &stored->items[i];
         if (strncmp(item->name, "files/", 6) == 0)
-            images_check_file(item->name + 6, item), files++;
+            read += images_check_file(item->name + 6, item), files++;
         else
             images_check_processed(stored, item), processed++;
     }
-    print_message("  %d files, %d processed images\n", files, processed);
+    print_message("  %d of %d files read, %d processed images\n", read, files, processed);
     assert_true(files == 20 && processed == 52);
     pco_weights_close(stored);
 }
 
 static double images_rows(const float *got, const pco_weight *want)
 {
-    return models_error(got, want->data, want->shape[0] * want->shape[1], want->shape[1], images_tolerance);
+    return models_error(got, want->data, want->shape[0] * want->shape[1], want->shape[1], MODELS_TOLERANCE);
 }
 
 /* The whole way, through the library's interface: files in, scores of labels and vectors out. */
@@ -430,8 +435,14 @@ static void test_bad_files(void **state)
         pco_map map;
         snprintf(path, sizeof path, "%s/files/%s", images_folder, names[i]);
         check_ok(pco_map_open(path, &map, &err));
+        pco_status cut_short = pco_image_decode(map.data, map.size, "x", &image, NULL);
+        if (cut_short != PCO_ERROR_UNSUPPORTED) { /* the build has its library */
+            assert_int_equal(cut_short, PCO_OK);
+            free((void *)image.rgb);
+            cut_short = PCO_ERROR_FORMAT;
+        }
         for (size_t size = 0; size < map.size * 3 / 4; size += 1 + map.size / 50)
-            assert_int_not_equal(pco_image_decode(map.data, size, "x", &image, NULL), PCO_OK);
+            assert_int_equal(pco_image_decode(map.data, size, "x", &image, NULL), cut_short);
         pco_map_close(&map);
     }
 }

@@ -1,6 +1,6 @@
 /* test_sequences FOLDER DATES: portico.h and sequence.h on the device that PORTICO_BACKEND picks. Logits of sequences
  * in one batch, copied, cut and continued, are held against those of transformers in float64 that test_families uses,
- * with its tolerance; callbacks stop, choose and see what they should. */
+ * with its MODELS_TOLERANCE; callbacks stop, choose and see what they should. */
 #include "models_test.h"
 
 #include "formats/gguf.h"
@@ -11,7 +11,6 @@
 
 enum { MOST = 40, VOCAB = 288 };
 
-static const double tolerance = 1e-4; /* test_families has its derivation */
 static const char *folder, *dates;
 
 /* A model of the folder, and what its logits are for each position of ids[count]. */
@@ -52,7 +51,7 @@ static void fixture_close(fixture *f)
 /* Are these the logits behind the first `length` ids? */
 static void check_row(const fixture *f, const float *logits, size_t length)
 {
-    const double error = models_error(logits, f->want + (length - 1) * VOCAB, VOCAB, VOCAB, tolerance);
+    const double error = models_error(logits, f->want + (length - 1) * VOCAB, VOCAB, VOCAB, MODELS_TOLERANCE);
     if (!(error <= 1)) fail_msg("logits behind %zu tokens: error / bound %g", length, error);
 }
 
@@ -79,9 +78,9 @@ static void check_batch(const char *name)
         check_row(&f, logits, 18 + step);
         check_row(&f, logits + 2 * VOCAB, 4 + step);
         check_row(&f, logits + 3 * VOCAB, 10 + step);
-        double want[VOCAB]; /* both have an error of up to the tolerance */
+        double want[VOCAB]; /* both have an error of up to the MODELS_TOLERANCE */
         for (int i = 0; i < VOCAB; i++) want[i] = alone[step * VOCAB + (size_t)i];
-        assert_true(models_error(logits + VOCAB, want, VOCAB, VOCAB, 2 * tolerance) <= 1);
+        assert_true(models_error(logits + VOCAB, want, VOCAB, VOCAB, 2 * MODELS_TOLERANCE) <= 1);
     }
     /* a step of two leaves the others as they are */
     check_ok(pco_sequences_step((pco_sequence *[]){s[2], s[0]}, (int32_t[]){f.ids[11], f.ids[5]}, 2, logits, &err));
@@ -357,9 +356,10 @@ static void check_prompts(int64_t sequences, const pco_generate_params *how)
         assert_int_equal(b->stats.stop_reason, a->stats.stop_reason);
         assert_int_equal(b->stats.prompt_tokens, a->stats.prompt_tokens);
         assert_int_equal(b->stats.context_shifts, a->stats.context_shifts);
-        double want[VOCAB]; /* both have an error of up to the tolerance; a grammar leaves -infinity in them */
+        double want[VOCAB]; /* both have an error of up to the MODELS_TOLERANCE; a grammar leaves -infinity in them */
         for (int k = 0; k < VOCAB; k++) want[k] = (double)a->last[k];
-        assert_true(!a->tokens || params.grammar || models_error(b->last, want, VOCAB, VOCAB, 2 * tolerance) <= 1);
+        assert_true(!a->tokens || params.grammar ||
+                    models_error(b->last, want, VOCAB, VOCAB, 2 * MODELS_TOLERANCE) <= 1);
         prompt_tokens += a->stats.prompt_tokens;
         generated += a->stats.generated_tokens;
         shared += b->stats.shared_tokens;
@@ -487,7 +487,7 @@ static void test_memory(void **state)
 }
 
 /* An encoder-decoder takes ids too, and has hidden states of what it reads; those on the device are those of the
- * reference, within twice the tolerance of a model's results. */
+ * reference, within twice the MODELS_TOLERANCE of a model's results. */
 static void test_encoder(void **state)
 {
     enum { WIDTH_MOST = 1024 };
@@ -512,7 +512,7 @@ static void test_encoder(void **state)
     check_ok(pco_model_hidden_states(model, ids, count, hidden, &err));
     check_ok(pco_model_hidden_states(other, ids, count, wanted, &err));
     for (size_t i = 0; i < count * (size_t)info.width; i++) want[i] = wanted[i];
-    assert_true(models_error(hidden, want, (int64_t)count * info.width, info.width, 2 * tolerance) <= 1);
+    assert_true(models_error(hidden, want, (int64_t)count * info.width, info.width, 2 * MODELS_TOLERANCE) <= 1);
     check_ok(pco_model_generate(model, "3 Sep 2051", NULL, see_text, &text, NULL, &err));
     const pco_generate_params by_ids = {.size = sizeof by_ids, .prompt_ids = ids, .prompt_count = count};
     check_ok(pco_model_generate(model, NULL, &by_ids, see_text, &same, NULL, &err));

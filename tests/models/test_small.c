@@ -47,7 +47,7 @@ static double small_row(const float *row, const cJSON *want, int64_t width)
     double values[1024];
     assert_int_equal(cJSON_GetArraySize(want), width);
     for (int64_t i = 0; i < width; i++) values[i] = cJSON_GetArrayItem(want, (int)i)->valuedouble;
-    return models_error(row, values, width, width, 1e-4);
+    return models_error(row, values, width, width, MODELS_TOLERANCE);
 }
 
 static void test_albert(void **state)

@@ -11,7 +11,6 @@
 enum { POSITIONS = 64, COLUMNS = 256, STEP = 192, TOP = 32, VOCAB = COLUMNS * STEP };
 
 /* |y - want| <= 1e-4 (|want| + rms of the row), as for all whole models (test_families has the derivation). */
-static const double tolerance = 1e-4;
 static pco_weights *goldens;
 static pco_context *context;
 static pco_model *model;
@@ -28,7 +27,7 @@ static const pco_weight *golden(const char *name, uint64_t count)
 
 static double ratio_of(float y, float want, double rms)
 {
-    const double error = fabs((double)y - (double)want) / (tolerance * (fabs((double)want) + rms));
+    const double error = fabs((double)y - (double)want) / (MODELS_TOLERANCE * (fabs((double)want) + rms));
     return error == error ? error : INFINITY;
 }
 
