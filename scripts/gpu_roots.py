@@ -5,7 +5,7 @@ import os
 import pathlib
 import shutil
 
-from drm_shims import ARCHIVE, KEYRING, Failure, run
+from drm_shims import ARCHIVE, KEYRING, Failure, fetch, run
 
 PACKAGES = "libvulkan1 mesa-vulkan-drivers".split()
 
@@ -60,8 +60,8 @@ def make(folder, suite, packages=PACKAGES, name=None):
         raise Failure(f"{KEYRING} is not there: newer drivers are taken from Debian's archive")
     work, made = folder / f"{name}-packages", folder / f"{name}.part"
     apt = apt_get(work, suite)
-    run([*apt, "update"])
-    run([*apt, "--no-install-recommends", "--download-only", "install", *packages])
+    fetch(f"packages of Debian {suite}", [*apt, "update"],
+          [*apt, "--no-install-recommends", "--download-only", "install", *packages])
     shutil.rmtree(made, ignore_errors=True)
     for part in ("proc", "dev", "host", "tmp", "usr/bin", "usr/lib", "usr/lib64"):
         (made / part).mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ several kinds, and what its image processors (with Pillow) make of them. Needs t
 import json
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import torch
@@ -17,7 +18,11 @@ from PIL import Image, ImageOps
 
 import goldens
 
-OUT = pathlib.Path(__file__).resolve().parent / "images"
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tokenizers"))
+import kinds  # noqa: E402
+
+OUT = HERE / "images"
 EPS = 1e-3  # large, so that an epsilon that is not read shows
 IMAGES = 10  # more than a batch
 LENGTHS = (5, 12, 3, 8)
@@ -118,23 +123,14 @@ LABELS = ["a dog", "A Ham", "a leaf  on a log"]  # of letters that the tokenizer
 
 def clip_tokenizer(folder):
     """CLIP's kind of tokenizer, whose tokens are letters, within words and at their ends."""
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import Tokenizer, decoders, models, processors
 
     letters = "abcdefghijklmnopqrs"
     ends = ["<|startoftext|>", "<|endoftext|>"]
     vocab = {text: i for i, text in enumerate([*letters, *(c + "</w>" for c in letters), *ends])}
     assert len(vocab) == VOCAB
     made = Tokenizer(models.BPE(vocab=vocab, merges=[], end_of_word_suffix="</w>", unk_token=ends[1]))
-    made.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
-    )
-    words = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
-    made.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(words), behavior="removed", invert=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
-        ]
-    )
+    made.normalizer, made.pre_tokenizer = kinds.clip_words()
     made.decoder = decoders.ByteLevel()
     made.post_processor = processors.RobertaProcessing(
         (ends[1], vocab[ends[1]]), (ends[0], vocab[ends[0]]), trim_offsets=False, add_prefix_space=False

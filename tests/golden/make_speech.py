@@ -10,7 +10,7 @@ their spread is kept. Needs torch, transformers and tokenizers; a minute.
 import json
 import pathlib
 import shutil
-import struct
+import wave
 
 import numpy as np
 import tokenizers
@@ -56,9 +56,9 @@ def sound():
 
 
 def write_wav(path, x):
-    data = x.astype("<i2").tobytes()
-    path.write_bytes(b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " +
-                     struct.pack("<IHHIIHH", 16, 1, 1, RATE, 2 * RATE, 2, 16) + b"data" + struct.pack("<I", len(data)) + data)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, RATE, len(x), "NONE", "not compressed"))
+        file.writeframes(x.astype("<i2").tobytes())
 
 
 def make_tokenizer(multilingual):

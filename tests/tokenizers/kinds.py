@@ -161,14 +161,12 @@ class Maker:
 
     def clip(self):
         """CLIP's, whose cuts leave out what is between words."""
-        from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P
-        from tokenizers import processors, trainers
+        from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers as P, processors, trainers
 
         ends = [AddedToken("<|startoftext|>", special=True), AddedToken("<|endoftext|>", special=True)]
         trainer = trainers.BpeTrainer(vocab_size=512 + int(164 * self.size), show_progress=False,
                                       end_of_word_suffix="</w>", initial_alphabet=P.ByteLevel.alphabet())
-        cuts = P.Sequence([P.Split(Regex(CLIP_WORDS), "removed", invert=True), P.ByteLevel(add_prefix_space=False)])
-        prepare = N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()])
+        prepare, cuts = clip_words()
         tokenizer = self.made(models.BPE(end_of_word_suffix="</w>"), trainer, prepare, cuts, decoders.ByteLevel(), ends)
         saved = json.loads(tokenizer.to_str())
         vocab = saved["model"]["vocab"]
@@ -183,7 +181,13 @@ class Maker:
         return tokenizer
 
 
-CLIP_WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+def clip_words():
+    """CLIP's normalizer and pre-tokenizer."""
+    from tokenizers import Regex, normalizers as N, pre_tokenizers as P
+
+    words = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    return (N.Sequence([N.NFC(), N.Replace(Regex(r"\s+"), " "), N.Lowercase()]),
+            P.Sequence([P.Split(Regex(words), "removed", invert=True), P.ByteLevel(add_prefix_space=False)]))
 
 
 def kinds(size=1.0):
