@@ -103,6 +103,7 @@ static pco_status api_lanes(const pco_model_params *params, const pco_model_file
     if (*lanes < 1 || *lanes > API_MOST_LANES)
         return pco_fail(err, PCO_ERROR_INVALID, "%" PRId64 " sequences are not possible; it can be 1 to %d", *lanes,
                         API_MOST_LANES);
+    if (*lanes > 1 && file->spec.encoder_only) return api_no_writer(file, err);
     if (*lanes > 1 && !file->spec.decoder_only)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder-decoder, which has one sequence at a time",
                         file->path);

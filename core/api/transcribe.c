@@ -242,7 +242,11 @@ static pco_status transcribe_give(transcription *t, pco_beams *search)
     pco_writer text = {0};
     pco_status status = PCO_OK;
     int64_t next;
-    if (!pco_beams_text(search, 0, &best)) return pco_fail(t->err, PCO_ERROR_INTERNAL, "a search found nothing");
+    if (!pco_beams_text(search, 0, &best))
+        return pco_fail(t->err, PCO_ERROR_FORMAT,
+                        "%s: no token is left that the text could go on with; look at 'suppress_tokens' and "
+                        "'begin_suppress_tokens' of its generation_config.json",
+                        t->model->file->path);
     memcpy(t->ids, best.ids, best.count * sizeof *t->ids);
     const int64_t heard = left < t->speech.frames ? left : t->speech.frames;
     const int64_t pieces = pco_speech_cut(&t->speech, t->times, t->ids, (int64_t)best.count, heard, t->pieces, &next);
@@ -329,8 +333,8 @@ pco_status pco_model_transcribe(pco_model *model, const float *samples, size_t c
     if (!status && stats) status = pco_check_sized(sizeof *stats, stats->size, err);
     if (status) return status;
     if (!model->file->spec.sound.bands)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s reads text and hears no sound; Whisper does",
-                        model->file->path);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s reads %s and hears no sound; Whisper does", model->file->path,
+                        pco_model_reads_texts(model->file) ? "text" : "images");
     if (!t.how.beams) t.how.beams = 1;
     if (t.how.length_penalty == 0) t.how.length_penalty = 1;
     status = transcribe_run(&t);

@@ -54,6 +54,8 @@ static int beams_progress(void *user, int64_t tokens)
     return cli_interrupted() != 0;
 }
 
+double cli_length_penalty(double said) { return said == 0 ? PCO_NO_LENGTH_PENALTY : said; }
+
 pco_status cli_beam_search(pco_model *model, const char *text, const pco_generate_params *generate,
                            const cli_beams *beams, int json, pco_generate_stats *stats, int *broken, pco_error *err)
 {
@@ -61,7 +63,7 @@ pco_status cli_beam_search(pco_model *model, const char *text, const pco_generat
     pco_beam_params how = beams->params;
     how.size = sizeof how;
     how.early_stopping = (pco_early_stopping)beams->early_stopping;
-    how.length_penalty = beams->length_penalty == 0 ? PCO_NO_LENGTH_PENALTY : beams->length_penalty;
+    how.length_penalty = cli_length_penalty(beams->length_penalty);
     how.progress = beams_progress;
     pco_status status = pco_model_beam_search(model, text, generate, &how, beams_receive, &out, stats, err);
     if (status == PCO_ERROR_CANCELLED && cli_interrupted()) status = PCO_OK;

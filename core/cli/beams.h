@@ -13,6 +13,9 @@ typedef struct cli_beams {
 
 extern const char *const cli_early_stopping[];
 
+/* What --length-penalty says, as the library has it. */
+double cli_length_penalty(double said);
+
 /* Rows of options of a command whose struct of arguments has a member `cli_beams beams`, and their help. */
 #define CLI_BEAMS(type) \
     {CLI_WHOLE("--return", type, beams.params.returned, 1, 64)}, \

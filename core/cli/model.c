@@ -34,8 +34,10 @@ pco_status cli_open_model(pco_context *context, const char *path, const pco_mode
                           pco_error *err)
 {
     pco_status status = cli_open_any_model(context, path, how, model, err);
-    if (status || !(*model)->file->spec.encoder_only) return status;
-    status = api_no_writer((*model)->file, err);
+    if (status) return status;
+    const pco_model_file *file = (*model)->file;
+    if (!file->spec.encoder_only && !file->spec.sound.bands) return PCO_OK;
+    status = file->spec.encoder_only ? api_no_writer(file, err) : api_no_reader(file, err);
     pco_model_close(*model);
     *model = NULL;
     return status;

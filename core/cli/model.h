@@ -10,7 +10,8 @@
 pco_context *cli_context(const char *device, int *status);
 
 /* Opens a model that writes text, with a progress line on stderr; a signal (cli/signals.h) cancels. Of `how` the size
- * and the progress are not looked at. Errors: as pco_model_open; UNSUPPORTED for an encoder. */
+ * and the progress are not looked at. Errors: as pco_model_open; UNSUPPORTED for an
+ * encoder, and for a model that hears. */
 pco_status cli_open_model(pco_context *context, const char *path, const pco_model_params *how, pco_model **model,
                           pco_error *err) PCO_NODISCARD;
 

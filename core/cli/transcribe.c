@@ -1,4 +1,5 @@
 /* portico transcribe: what is said in WAV files, as text. */
+#include "cli/beams.h"
 #include "cli/model.h"
 
 #include "base/writer.h"
@@ -58,7 +59,7 @@ static void transcribe_json(transcribe_output *out, const pco_speech_segment *se
     pco_write_char(&out->line, '\n');
 }
 
-/* 1:02:03.450, and without the hours where there are none. */
+/* 1:02:03.45, and without the hours where there are none. */
 static void transcribe_time(pco_writer *line, double seconds)
 {
     const int64_t hundredths = (int64_t)(seconds * 100 + 0.5), minutes = hundredths / 6000;
@@ -107,7 +108,7 @@ static pco_status transcribe_file(pco_model *model, transcribe_output *out, pco_
                                           .translate = arguments->task,
                                           .timestamps = arguments->timestamps,
                                           .beams = arguments->beams,
-                                          .length_penalty = arguments->length_penalty,
+                                          .length_penalty = cli_length_penalty(arguments->length_penalty),
                                           .max_tokens = arguments->max_tokens,
                                           .progress = transcribe_progress};
     pco_transcribe_stats stats = {.size = sizeof stats};
@@ -174,7 +175,7 @@ static int transcribe_all(const transcribe_arguments *arguments)
     cli_watch_signals();
     pco_context *context = cli_context(arguments->device, &exit_status);
     if (!context) return exit_status;
-    pco_status status = cli_open_model(context, arguments->model, &how, &model, &err);
+    pco_status status = cli_open_any_model(context, arguments->model, &how, &model, &err);
     for (int64_t i = 0; !status && i < arguments->n_files && !out.broken && !cli_interrupted(); i++) {
         out.file = arguments->files[i];
         status = transcribe_file(model, &out, &err);
@@ -195,6 +196,7 @@ static int transcribe_main(int argc, char **argv)
         return CLI_FAILED;
     }
     arguments->beams = 1;
+    arguments->length_penalty = 1;
     int status = cli_parse(&cli_transcribe, argc, argv, arguments, NULL) ? CLI_USAGE : CLI_OK;
     if (!status && !arguments->n_files) {
         cli_error("transcribe: a WAV file is missing");
@@ -217,7 +219,7 @@ const cli_command cli_transcribe = {
             "  --task T            transcribe (default), or translate into English\n"
             "  --timestamps        a line for each piece, with its times\n"
             "  --beams N           texts that are tried side by side (default 1: always the likeliest token)\n"
-            "  --length-penalty P  with beams: a text of N tokens scores log p / N^P (default 1)\n"
+            "  --length-penalty P  with beams: a text of N tokens scores log p / N^P (default 1; 0: log p)\n"
             "  -n, --max-tokens N  most tokens of a window; 0 (default): until the text ends or the context is full\n"
             "  --cache-type T      how keys and values are kept: f32 (default), f16 or q8_0\n"
             "  --device D          as PORTICO_BACKEND, and before it\n"

@@ -270,8 +270,7 @@ static void encoder_sort(const pco_encoder *run, const pco_encoder_text *texts, 
 pco_status pco_encoder_run(pco_encoder *run, pco_encoder_output output, const pco_encoder_text *texts, int64_t count,
                            float *results, pco_encoder_progress progress, void *user, pco_error *err)
 {
-    pco_status status = PCO_OK;
-    status = pco_encoder_check_output(&run->spec, output, err);
+    pco_status status = pco_encoder_check_output(&run->spec, output, err);
     for (int64_t i = 0; !status && i < count; i++) status = encoder_check(run, &texts[i], i, err);
     if (status) return status;
     int64_t *order = malloc((size_t)(count + 1) * sizeof *order),

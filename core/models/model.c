@@ -144,12 +144,12 @@ static pco_status model_read_hub(const char *folder, const char *path, const cJS
     status = pco_tokenizer_open_folder(folder, &file->target, &why);
     file->source = file->target;
     if (status == PCO_ERROR_NOT_FOUND) return PCO_OK; /* ids alone can be run and judged */
-    if (status) *err = why;
+    if (status) return pco_fail(err, status, "%s", why.message);
     const int64_t vocab = file->spec.vocab_size[PCO_DECODER];
-    if (!status && pco_tokenizer_vocab_size(file->target) > (uint64_t)vocab)
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'vocab_size' is %" PRId64, path,
-                          pco_tokenizer_vocab_size(file->target), vocab);
-    return status;
+    if (pco_tokenizer_vocab_size(file->target) > (uint64_t)vocab)
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'vocab_size' is %" PRId64, path,
+                        pco_tokenizer_vocab_size(file->target), vocab);
+    return PCO_OK;
 }
 
 /* The spec of what reads images, where something does. */
@@ -287,10 +287,8 @@ static pco_status model_check_graphs(const pco_model_file *file, pco_error *err)
     pco_error why;
     const pco_status status = pco_model_estimate(file, 1, 1, PCO_F32, &unused, &why);
     if (!status) return PCO_OK;
-    if (status == PCO_ERROR_OUT_OF_HOST_MEMORY || strncmp(why.message, file->path, strlen(file->path)) == 0) {
-        *err = why; /* of weights: it says where they are, and what may be wrong */
-        return status;
-    }
+    if (status == PCO_ERROR_OUT_OF_HOST_MEMORY || strncmp(why.message, file->path, strlen(file->path)) == 0)
+        return pco_fail(err, status, "%s", why.message); /* of weights: it says where they are, and what may be wrong */
     return pco_fail(
         err, status,
         "%s: what its tensors and numbers describe is no model: %s; the file is damaged or mixes two models: "

@@ -106,8 +106,8 @@ static pco_status beams_log_total(const float *logits, int64_t count, double *to
             return pco_fail(err, PCO_ERROR_INVALID, "the logit of token %" PRId64 " is %g", i, (double)logits[i]);
         if ((double)logits[i] > largest) largest = (double)logits[i];
     }
-    for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
-    *total = largest + log(sum);
+    for (int64_t i = 0; i < count && largest > -INFINITY; i++) sum += exp((double)logits[i] - largest);
+    *total = largest > -INFINITY ? largest + log(sum) : 0; /* where no token may follow, all scores stay -infinity */
     return PCO_OK;
 }
 
@@ -168,6 +168,8 @@ pco_status pco_beams_step(pco_beams *beams, const float *logits, int64_t *from, 
     pco_status status = beams_remember(beams, err);
     if (!status) status = beams_collect(beams, logits, err);
     if (status) return status;
+    *done = !(beams->best[0].score > -INFINITY);
+    if (*done) return PCO_OK;
     beams_close(beams);
     for (int64_t i = 0; i < count && beams->n_open; i++) {
         const beam_candidate *c = &beams->open[i < beams->n_open ? i : 0]; /* a tiny vocabulary has not so many */

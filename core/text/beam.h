@@ -32,8 +32,9 @@ pco_status pco_beams_create(const pco_beam_rules *rules, pco_beams **beams, pco_
 void pco_beams_destroy(pco_beams *beams);
 
 /* One more token: logits f32 [beams,vocab_size] are those of the texts under way (in the first step all the same: the
- * prompt's). Text i then goes on from text from[i], with ids[i]. *done: the search has ended, and there is nothing to
- * go on with. Errors: INVALID for logits that are NaN or +infinity; OUT_OF_HOST_MEMORY. */
+ * prompt's); of tokens that may not follow they are -infinity. Text i then goes on from text from[i], with ids[i].
+ * *done: the search has ended, and there is nothing to go on with, also where no token may follow any text. Errors:
+ * INVALID for logits that are NaN or +infinity; OUT_OF_HOST_MEMORY. */
 pco_status pco_beams_step(pco_beams *beams, const float *logits, int64_t *from, int32_t *ids, int *done,
                           pco_error *err) PCO_NODISCARD;
 

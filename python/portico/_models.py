@@ -1,8 +1,10 @@
 """Models: text in, text out."""
+import contextlib
 import ctypes
 import json
 import os
 import queue
+import signal
 import threading
 from dataclasses import dataclass
 
@@ -86,10 +88,31 @@ def _choice(value, choices, what):
 def _caught(raised, function, *arguments):
     """What a callback of C returns: 1 for something true, and for an exception, of which C knows none; it goes to `raised`."""
     try:
-        return int(bool(function(*arguments)))
+        return int(bool(function(*arguments) or raised))
     except BaseException as error:
         raised.append(error)
         return 1
+
+
+def _nothing(*_):
+    """A progress that nobody wants to see: where Ctrl-C is heard."""
+
+
+@contextlib.contextmanager
+def _calling(raised):
+    """Around a call of C whose callbacks go through _caught: raises what they raised. Ctrl-C goes to `raised` as well, and so
+    ends the call at the next of them; Python would raise it where the callback begins, and nobody hears of that."""
+    usual = signal.default_int_handler
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is usual
+    if ours:
+        signal.signal(signal.SIGINT, lambda *_: raised.append(KeyboardInterrupt()))
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, usual)
+    if raised:
+        raise raised[0]
 
 
 def _destroy(held):
@@ -115,13 +138,6 @@ class Model(_runtime.Opened):
         self.last_stats = None
         self.last_tokens = None
         raised = []
-
-        def call(_, share):
-            try:
-                return int(bool(progress(share)))
-            except BaseException as error:  # C knows no exceptions: raised again below
-                raised.append(error)
-                return 1
         params = native.ModelParams(context_length=int(context_length), sequences=int(sequences),
                                     cache_type=_choice(cache_type, CACHE_TYPES, "cache_type"))
         device = _runtime.device_spec(device) or _runtime.current_device()
@@ -129,18 +145,17 @@ class Model(_runtime.Opened):
             params.device = native.encoded(device, "device")
         if adapter is not None:
             params.adapter = native.encoded(os.fspath(adapter), "adapter")
-        if progress is not None:
-            params.progress = native.PROGRESS(call)
+        params.progress = native.PROGRESS(lambda _, share: _caught(raised, progress or _nothing, share))
         handle = ctypes.c_void_p()
         try:
             with context.use():
-                status = native.model_open(context.handle, native.encoded(path, "path"), params, handle,
-                                           native.error_buffer())
-                if raised:
-                    raise raised[0]
+                with _calling(raised):
+                    status = native.model_open(context.handle, native.encoded(path, "path"), params, handle,
+                                               native.error_buffer())
+                    if not status:
+                        self.handle = handle
+                        context._models.add(self)
                 native.check(status)
-                self.handle = handle
-                context._models.add(self)
         finally:
             if bar:
                 bar.close()
@@ -322,22 +337,23 @@ class Model(_runtime.Opened):
         if prefix is not None:
             params.prefix = native.encoded(prefix, "prefix")
         count = len(prompts)
-        texts, answers = [bytearray() for _ in prompts], [None] * count
+        texts, answers, raised = [bytearray() for _ in prompts], [None] * count, []
 
         def text(user, data, size):
             texts[user - 1] += ctypes.string_at(data, size)
-            return 0
 
         def answered(user, stats):
             answers[user - 1] = _stats(stats.contents)
-            return 0
         users = (ctypes.c_void_p * max(count, 1))(*range(1, count + 1))  # 0 would be NULL
         array = (ctypes.c_char_p * max(count, 1))(*prompts)
         with self._context.use():
             self._forget()
-            native.check(native.model_generate_batch(self._open(), array, count, params, native.TEXT(text),
-                                                     native.ANSWER(answered), users, native.GenerateStats(),
-                                                     native.error_buffer()))
+            with _calling(raised):
+                status = native.model_generate_batch(
+                    self._open(), array, count, params, native.TEXT(lambda *piece: _caught(raised, text, *piece)),
+                    native.ANSWER(lambda *answer: _caught(raised, answered, *answer)), users, native.GenerateStats(),
+                    native.error_buffer())
+            native.check(status)
         self.last_stats, self.last_tokens = answers, None
         return [text.decode("utf-8", "replace") for text in texts]
 
@@ -362,28 +378,19 @@ class Model(_runtime.Opened):
                                 early_stopping=_choice(early_stopping, EARLY_STOPPING, "early_stopping"))
         found, raised = [], []
 
-        def caught(function, *arguments):
-            try:
-                return int(bool(function(*arguments)))
-            except BaseException as error:  # C knows no exceptions: raised again below
-                raised.append(error)
-                return 1
-
         def receive(beam):
             text = ctypes.string_at(beam.text, beam.bytes).decode("utf-8", "replace") if beam.text else ""
             found.append(Beam(text, beam.ids[:beam.count], beam.score, beam.log_probability,
                               STOP_REASONS[beam.stop_reason]))
-        if progress is not None:
-            how.progress = native.BEAM_PROGRESS(lambda _, tokens: _caught(raised, progress, tokens))
+        how.progress = native.BEAM_PROGRESS(lambda _, tokens: _caught(raised, progress or _nothing, tokens))
         receiver = native.BEAM(lambda _, pointer: _caught(raised, receive, pointer.contents))
         stats = native.GenerateStats()
         prompt = native.encoded(prompt, "prompt")
         with self._context.use():
             self._forget()
-            status = native.model_beam_search(self._open(), prompt, params, how, receiver, None, stats,
-                                              native.error_buffer())
-            if raised:
-                raise raised[0]
+            with _calling(raised):
+                status = native.model_beam_search(self._open(), prompt, params, how, receiver, None, stats,
+                                                  native.error_buffer())
             native.check(status)
         self.last_stats, self.last_tokens = _stats(stats), None
         return found
@@ -392,7 +399,7 @@ class Model(_runtime.Opened):
                    max_tokens=0, progress=None):
         """What is said in a sound: a list of portico.Segment; "".join(s.text for s in ...) has it whole. For Whisper.
 
-        sound: the path of a WAV file, or an array of samples: mono, 16,000 in a second, full scale at 1. language: "en",
+        sound: the path of a WAV file, or an array of floats: mono, 16,000 in a second, full scale at 1. language: "en",
         "de" ...; None: the model finds out. translate: into English. timestamps: in pieces, as the model cuts them; a sound
         longer than 30 s is cut in any case. beams: texts tried side by side; 1: always the likeliest token. max_tokens: of
         a window of 30 s; 0: as many as the context holds. progress: a function that is called with the seconds that have
@@ -401,7 +408,8 @@ class Model(_runtime.Opened):
         """
         self._open()
         params = native.TranscribeParams(translate=int(bool(translate)), timestamps=int(bool(timestamps)), beams=int(beams),
-                                         length_penalty=float(length_penalty), max_tokens=int(max_tokens))
+                                         length_penalty=float(length_penalty) or 1e-300,  # 0 would be 1
+                                         max_tokens=int(max_tokens))
         if language is not None:
             params.language = native.encoded(language, "language")
         found, raised = [], []
@@ -410,25 +418,26 @@ class Model(_runtime.Opened):
             text = ctypes.string_at(piece.text, piece.bytes).decode("utf-8", "replace")
             found.append(Segment(piece.begin, piece.end, text, piece.ids[:piece.count], piece.language.decode() or None,
                                  piece.log_probability))
-        if progress is not None:
-            params.progress = native.SPEECH_PROGRESS(lambda _, seconds, total: _caught(raised, progress, seconds, total))
+        params.progress = native.SPEECH_PROGRESS(lambda _, *seconds: _caught(raised, progress or _nothing, *seconds))
         receiver = native.SPEECH(lambda _, pointer: _caught(raised, receive, pointer.contents))
         path = isinstance(sound, (str, os.PathLike))
         samples, count = ctypes.c_void_p(), ctypes.c_size_t()
         if path:
             native.check(native.sound_read(native.encoded(os.fspath(sound), "sound"), samples, count, native.error_buffer()))
         else:
-            array = np.ascontiguousarray(sound, np.float32)
+            array = np.asarray(sound)
             if array.ndim != 1:
                 raise native.InvalidError(f"sound has shape {array.shape}; it is one row of samples")
+            if len(array) and not np.issubdtype(array.dtype, np.floating):
+                raise native.InvalidError(f"sound is {array.dtype}; it is floats with full scale at 1 (of int16: sound / 32768)")
+            array = np.ascontiguousarray(array, np.float32)
             samples, count = ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(len(array))
         try:
             with self._context.use():
                 self._forget()
-                status = native.model_transcribe(self._open(), samples, count, params, receiver, None, None,
-                                                 native.error_buffer())
-                if raised:
-                    raise raised[0]
+                with _calling(raised):
+                    status = native.model_transcribe(self._open(), samples, count, params, receiver, None, None,
+                                                     native.error_buffer())
                 native.check(status)
         finally:
             if path:
@@ -438,12 +447,10 @@ class Model(_runtime.Opened):
     def _many(self, call, params, progress, rows, width):
         """Runs `call`, which fills `rows` rows of `width` numbers."""
         raised = []
-        if progress is not None:
-            params.progress = native.EMBED_PROGRESS(lambda _, done, count: _caught(raised, progress, done, count))
+        params.progress = native.EMBED_PROGRESS(lambda _, *counts: _caught(raised, progress or _nothing, *counts))
         made = np.zeros((rows, width), np.float32)
-        status = call(params, made.ctypes.data, native.error_buffer())
-        if raised:
-            raise raised[0]
+        with _calling(raised):
+            status = call(params, made.ctypes.data, native.error_buffer())
         native.check(status)
         return made
 
@@ -496,6 +503,7 @@ class Model(_runtime.Opened):
         that is no list.
 
         images: as embed_images'. labels: texts to choose among, for CLIP; None: those of the model's own classifier (ViT).
+        Of labels with one name the likeliest counts.
         progress: as embed's. Errors: UnsupportedError for a model without classifier, or for labels where it reads no texts;
         as embed_images.
         """
@@ -510,7 +518,9 @@ class Model(_runtime.Opened):
             names = self._labels() if labels is None else labels
             scores = self._many(lambda *rest: native.model_classify(handle, read.items, read.count, *rest), params, progress,
                                 read.count, max(len(names), 1))
-        found = [{names[i]: float(row[i]) for i in np.argsort(-row, kind="stable")} for row in scores]
+        # the least likely first: what comes later takes the place of what has the same name
+        found = [{names[i]: float(row[i]) for i in np.argsort(-row, kind="stable")[::-1]} for row in scores]
+        found = [dict(sorted(labels.items(), key=lambda item: -item[1])) for labels in found]
         return found[0] if read.single else found
 
     def _chat_params(self, messages, template, variables, complete):

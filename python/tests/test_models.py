@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import re
+import signal
 import struct
 import threading
 import xml.etree.ElementTree as ElementTree
@@ -71,6 +72,22 @@ def test_generates_a_batch(dates):
     assert dates.generate_batch("3 Sep 51", max_tokens=4) == ["2051"]
     with pytest.raises(portico.InvalidError, match="max_tokens"):
         dates.generate_batch(prompts, max_tokens=-1)
+
+
+def test_a_batch_is_interrupted(monkeypatch):
+    path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
+    with portico.load(path, sequences=4) as model:
+        generate = portico._models.native.model_generate_batch
+
+        def begun(*arguments):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return generate(*arguments)
+        monkeypatch.setattr(portico._models.native, "model_generate_batch", begun)
+        with pytest.raises(KeyboardInterrupt):  # where the callback begins that C calls then, nobody would hear of it
+            model.generate_batch(["one two three four five six"] * 20000)
+        monkeypatch.undo()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert len(model.generate_batch(["eight"], max_tokens=2)) == 1
 
 
 def test_a_batch_shares_what_prompts_begin_with():
@@ -221,8 +238,12 @@ def test_transcribes():
             model.transcribe(samples, language="xx")
         with pytest.raises(portico.InvalidError, match="shape"):
             model.transcribe(samples.reshape(2, -1))
+        with pytest.raises(portico.InvalidError, match="int16"):
+            model.transcribe((samples * 32768).astype(np.int16))
         with pytest.raises(portico.CancelledError):
             model.transcribe(samples, progress=lambda *at: True)
+        with pytest.raises(KeyboardInterrupt):
+            model.transcribe(samples, progress=lambda *at: signal.raise_signal(signal.SIGINT))
         with pytest.raises(portico.FileError):
             model.transcribe("/nowhere.wav")
     with portico.load(DATES, device="cpu") as model, pytest.raises(portico.UnsupportedError, match="reads text"):
@@ -258,6 +279,19 @@ def test_images():
             model.classify(paths, progress=lambda done, count: True)
         with pytest.raises(ZeroDivisionError):
             model.embed_images(paths, progress=lambda done, count: 1 / 0)
+
+
+def test_labels_of_one_name(tmp_path):
+    vit = os.path.join(GOLDEN, "images", "vit")
+    path = os.path.join(GOLDEN, "images", "files", "rgb.ppm")
+    for name in os.listdir(vit):
+        (tmp_path / name).write_bytes(open(os.path.join(vit, name), "rb").read())
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["id2label"] = {number: "crane" if name != "a dog" else name for number, name in config["id2label"].items()}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with portico.load(vit, device="cpu") as model, portico.load(tmp_path, device="cpu") as twins:
+        want, found = model.classify(path), twins.classify(path)
+        assert list(found) == ["crane", "a dog"] and found == {"crane": want["a cat"], "a dog": want["a dog"]}
 
 
 def test_texts_and_images_of_one_space():

@@ -603,8 +603,21 @@ run transcribe "$speech/whisper" "$work/none.wav" --device cpu; status "transcri
 says "transcribe: no samples" err "none.wav: the sound has no samples"
 run transcribe "$speech/whisper"; status "transcribe: no file" 2; says "transcribe: no file" err 'a WAV file is missing'
 run transcribe "$source/models/dates" "$speech/sound.wav" --device cpu; status "transcribe: a model of text" 1
-run run "$speech/whisper" --prompt x --device cpu; status "run: a model that hears" 1
-says "run: a model that hears" err 'hears sound'
+run transcribe "$source/tests/golden/images/vit" "$speech/sound.wav" --device cpu; status "transcribe: a model of images" 1
+says "transcribe: a model of images" err 'reads images and hears no sound'
+for penalty in 0 1e-9 1; do
+    run transcribe "$speech/whisper_en" "$speech/sound.wav" --beams 2 -n 8 --length-penalty $penalty --device cpu; cp "$work/out" "$work/penalty.$penalty"
+done
+same "--length-penalty 0 is none" "$work/penalty.0" "$work/penalty.1e-9"
+if cmp -s "$work/penalty.0" "$work/penalty.1"; then bad "--length-penalty" "1 gives the same as 0"; else ok "and not the usual one"; fi
+cp -r "$speech/whisper" "$work/mute"
+sed -i 's/"begin_suppress_tokens": \[/&'"$(seq -s, 0 323)"',/' "$work/mute/generation_config.json"
+run transcribe "$work/mute" "$speech/sound.wav" --device cpu; status "transcribe: all tokens are suppressed" 1
+silent "nothing is written down" out; says "it says which file does it" err "mute: no token is left .* 'begin_suppress_tokens' of its generation_config.json"
+for command in "run @ --prompt x --device" "chat @ --prompt x --device" "translate @ --device" "conformance --bisect @ --devices"; do
+    run ${command/@/"$speech/whisper"} cpu; status "$command: a model that hears" 1; says "$command: a model that hears" err 'hears sound'
+done
+run compare "$speech/whisper" --devices cpu; says "compare: a model that hears" out 'hears sound'
 run inspect "$speech/whisper"; status "inspect: a model that hears" 0
 
 # ---- encoder-decoder ----

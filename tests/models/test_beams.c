@@ -143,6 +143,35 @@ static void test_rules(void **state)
     pco_beams_destroy(beams);
 }
 
+/* Where no token may follow, the search is over: without a text, or with those that have ended. */
+static void test_no_way_on(void **state)
+{
+    (void)state;
+    for (int normalized = 0; normalized < 2; normalized++)
+        for (int step = 0; step < 2; step++) {
+            pco_beams *beams;
+            pco_beam_text text;
+            int64_t from[3];
+            int32_t ids[3];
+            int done = 0;
+            const pco_beam_rules rules = {.beams = 3,
+                                          .vocab_size = 2,
+                                          .max_tokens = 9,
+                                          .length_penalty = 1,
+                                          .normalized = normalized,
+                                          .ends = ends_with_0};
+            check_ok(pco_beams_create(&rules, &beams, &err));
+            float logits[6] = {0};
+            if (step) check_ok(pco_beams_step(beams, logits, from, ids, &done, &err));
+            assert_int_equal(done, 0);
+            for (int i = 0; i < 6; i++) logits[i] = -INFINITY;
+            check_ok(pco_beams_step(beams, logits, from, ids, &done, &err));
+            assert_int_equal(done, 1);
+            assert_int_equal(pco_beams_text(beams, 0, &text), step);
+            pco_beams_destroy(beams);
+        }
+}
+
 /* ---- models ---- */
 
 typedef struct received {
@@ -282,8 +311,8 @@ static void test_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules), cmocka_unit_test(test_models),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules), cmocka_unit_test(test_no_way_on),
+                                       cmocka_unit_test(test_models), cmocka_unit_test(test_refused)};
     if (argc != 2) return 2;
     golden = argv[1];
     return cmocka_run_group_tests_name("beams", tests, read_searches, drop_searches);

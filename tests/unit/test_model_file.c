@@ -301,6 +301,27 @@ static void test_no_graph(void **state)
     }
 }
 
+/* Whoever asks for no reason gets none, wherever it is found. */
+static void test_no_error(void **state)
+{
+    (void)state;
+    static const char llama[] = "{\"model_type\": \"llama\", \"vocab_size\": 8, \"hidden_size\": 8, "
+                                "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 16, "
+                                "\"max_position_embeddings\": 16, \"rms_norm_eps\": 1e-5}";
+    pco_model_file *file;
+    char path[512], tokenizer[600];
+    write_llama(&(built_change){.key = "llama.block_count", .value = 2}, path);
+    assert_int_not_equal(pco_model_file_open(path, &file, NULL), PCO_OK);
+    write_transformer(BUILT_CONFIG(", \"decoder_ffn_dim\": 32"), path);
+    assert_int_not_equal(pco_model_file_open(path, &file, NULL), PCO_OK);
+    write_transformer(llama, path);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
+    check_ok(pco_file_write(tokenizer, "{", 1, &err));
+    check_fails(pco_model_file_open(path, &file, &err), PCO_ERROR_FORMAT, "tokenizer.json");
+    assert_int_equal(pco_model_file_open(path, &file, NULL), PCO_ERROR_FORMAT);
+    assert_int_equal(unlink(tokenizer), 0);
+}
+
 /* A pipe with nobody at its other end would be waited for without end: the alarm ends the test then. */
 static void test_no_files(void **state)
 {
@@ -336,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_rope_factors),   cmocka_unit_test(test_unknown_numbers),
         cmocka_unit_test(test_unknown_kinds),  cmocka_unit_test(test_rope_scale),
         cmocka_unit_test(test_gemma2_numbers), cmocka_unit_test(test_transformer_numbers),
-        cmocka_unit_test(test_no_files),       cmocka_unit_test(test_no_graph)};
+        cmocka_unit_test(test_no_files),       cmocka_unit_test(test_no_graph),
+        cmocka_unit_test(test_no_error)};
     return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);
 }

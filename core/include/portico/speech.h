@@ -31,7 +31,7 @@ typedef struct pco_transcribe_params {
                        are cut in any case, so that no word is cut in two */
     int64_t beams;  /* texts of a window that are tried side by side, at most 64; 0 and 1: always the likeliest
                        token */
-    double length_penalty; /* as in pco_beam_params; 0: 1 */
+    double length_penalty; /* as in pco_beam_params (portico/beam.h); 0: 1 */
     int64_t max_tokens;    /* of a window; 0: as many as the context holds */
     /* Called before each window, and before each token, with the seconds that have been heard; non-zero ends the call,
      * which is CANCELLED. May be NULL. */
@@ -67,9 +67,10 @@ typedef struct pco_transcribe_stats {
 /* Writes down what is said in samples[count], mono at PCO_SOUND_RATE. The sound is heard in windows of 30 s (what the
  * model was made for), the last one with silence behind it: a log-mel spectrogram as Radford et al. 2022 (2.2), tokens
  * by beam search behind the prompt of language and task, without those that generation_config.json suppresses. The next
- * window begins where the last whole piece ended. `params` and `stats` may be NULL. Errors: UNSUPPORTED for a model
- * that does not hear; INVALID for parameters, for no samples and for one that is no finite number; FORMAT for the
- * model's JSON files, naming the key; CANCELLED; what the device returned. */
+ * window begins where the last whole piece ended. `params` and `stats` may be NULL. Threads: as in portico.h. Errors:
+ * UNSUPPORTED for a model that does not hear; INVALID for parameters, for no samples and for one that is no finite
+ * number; NOT_FOUND without a tokenizer; FORMAT for the model's JSON files, naming the key, also where what they
+ * suppress leaves no token that the text could go on with; CANCELLED; what the device returned. */
 PCO_EXPORT pco_status pco_model_transcribe(pco_model *model, const float *samples, size_t count,
                                            const pco_transcribe_params *params, pco_speech_fn receive, void *user,
                                            pco_transcribe_stats *stats, pco_error *err) PCO_NODISCARD;
