@@ -227,8 +227,9 @@ static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
  * to spare for every 64, and one matrix of sums for each subgroup. */
 static int matmul_can_matrix(const gpu_lowering *gpu, const gpu_matmul *p)
 {
-    const uint32_t *matrix = gpu->limits->matrix, lines = 2 * 4 * (matrix[0] + matrix[1]);
-    return p->a_type == PCO_F16 && p->b_type == PCO_F16 &&
+    const uint32_t *matrix = gpu->limits->matrix, lines = 2 * 4 * (matrix[0] + matrix[1]),
+                   subgroups = gpu->limits->subgroups_settable;
+    return p->a_type == PCO_F16 && p->b_type == PCO_F16 && (subgroups == 0 || subgroups >= 4) &&
            lines * 80 + 4 * 4 * matrix[0] * matrix[1] <= gpu->limits->shared_memory &&
            4 * gpu->limits->matrix_width <= gpu->limits->max_workgroup &&
            4 * gpu->limits->matrix_width <= gpu->limits->max_local[0];

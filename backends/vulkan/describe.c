@@ -181,7 +181,8 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
     if (report->float64) features |= PCO_FEATURE_F64;
     if (physical->timestamp_bits) features |= PCO_FEATURE_TIMESTAMPS;
     info->features = features;
-    physical->limits.needs_met = needs;
+    for (uint32_t need = 1; need; need <<= 1) /* of a glslc that does not know it there is no code */
+        if (needs & need && vk_build_has(need)) physical->limits.needs_met |= need;
 
     int matrix = has & VK_HAS_COOPERATIVE_MATRIX && !vk_build_has(PCO_GPU_NEEDS_COOPERATIVE_MATRIX);
     int dot = has & VK_HAS_INTEGER_DOT && !vk_build_has(PCO_GPU_NEEDS_INTEGER_DOT);

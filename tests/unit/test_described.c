@@ -1,0 +1,156 @@
+/* What the Vulkan plugin makes of a driver's report, without a driver: a device that says that it has everything gets
+ * kernels that this build has code for, and no others. */
+#include "check.h"
+#include "vulkan/vk.h"
+
+static void *described_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void described_release(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static const pco_host DESCRIBED_HOST = {
+    .size = sizeof DESCRIBED_HOST, .allocate = described_allocate, .release = described_release};
+
+/* A graphics card with all that modules of ours may ask for: subgroups of 32, matrices of 16 by 16 by 16. */
+static pco_device described_card(vk_physical *physical)
+{
+    static const vk_report REPORT = {
+        .core = {.apiVersion = VK_API_VERSION_1_3,
+                 .deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                 .deviceName = "a card",
+                 .limits = {.maxStorageBufferRange = 1u << 30,
+                            .maxPerStageDescriptorStorageBuffers = 64,
+                            .maxDescriptorSetStorageBuffers = 64,
+                            .maxComputeSharedMemorySize = 49152,
+                            .maxComputeWorkGroupInvocations = 1024,
+                            .maxComputeWorkGroupCount = {65535, 65535, 65535},
+                            .maxComputeWorkGroupSize = {1024, 1024, 64},
+                            .minStorageBufferOffsetAlignment = 16}},
+        .subgroup = {.subgroupSize = 32,
+                     .supportedStages = VK_SHADER_STAGE_COMPUTE_BIT,
+                     .supportedOperations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT},
+        .subgroup_sizes = {.minSubgroupSize = 32, .maxSubgroupSize = 32, .maxComputeWorkgroupSubgroups = 32}};
+    memset(physical, 0, sizeof *physical);
+    physical->has = VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS | VK_HAS_F16 | VK_HAS_STORAGE_16 |
+                    VK_HAS_INTEGER_DOT | VK_HAS_COOPERATIVE_MATRIX;
+    physical->memory = (VkPhysicalDeviceMemoryProperties){
+        .memoryHeapCount = 1, .memoryHeaps = {{.size = 1u << 30, .flags = VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}}};
+    for (int i = 0; i < 3; i++) physical->limits.matrix[i] = 16;
+    vk_describe(physical, &REPORT);
+    return (pco_device){.gpu = {.host = &DESCRIBED_HOST, .limits = physical->limits}, .physical = physical};
+}
+
+static void test_needs(void **state)
+{
+    (void)state;
+    vk_physical physical;
+    const pco_device device = described_card(&physical);
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++) {
+        if (pco_gpu_kernels[i].needs & ~device.gpu.limits.needs_met) continue;
+        if (!pco_gpu_codes[i].data) fail_msg("kernel %s is offered, and has no code", pco_gpu_kernels[i].name);
+        rows += pco_gpu_kernels[i].needs != 0;
+    }
+    assert_true(rows > 0);
+    assert_true(device.gpu.limits.needs_met & PCO_GPU_NEEDS_SUBGROUPS);
+}
+
+/* A matmul of [96, 64] by [64, 128]. */
+typedef struct described_product {
+    pco_matmul_attrs attrs;
+    pco_tensor tensors[3];
+    pco_node node;
+    pco_part part;
+} described_product;
+
+static void described_make(described_product *p, uint32_t type)
+{
+    static const int64_t SHAPES[3][2] = {{96, 64}, {64, 128}, {96, 128}};
+    *p = (described_product){.node = {.op = PCO_OP_MATMUL,
+                                      .n_inputs = 2,
+                                      .n_outputs = 1,
+                                      .inputs = {0, 1},
+                                      .outputs = {2},
+                                      .variant = PCO_NONE,
+                                      .attrs_size = sizeof p->attrs,
+                                      .attrs = &p->attrs,
+                                      .name = "product"}};
+    for (int i = 0; i < 3; i++)
+        p->tensors[i] = (pco_tensor){.dtype = type,
+                                     .kind = i < 2 ? PCO_KIND_INPUT : PCO_KIND_OUTPUT,
+                                     .rank = 2,
+                                     .alias = PCO_NONE,
+                                     .shape = {SHAPES[i][0], SHAPES[i][1]},
+                                     .bytes = (uint64_t)(SHAPES[i][0] * SHAPES[i][1]) * (type == PCO_F32 ? 4 : 2),
+                                     .name = "t"};
+    p->part =
+        (pco_part){.size = sizeof p->part, .n_tensors = 3, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node};
+}
+
+/* What the plugin chooses for it runs, and so does each variant that it offers. */
+static void described_try(pco_device *device, uint32_t type)
+{
+    described_product p;
+    pco_variant variants[32];
+    described_make(&p, type);
+    check_ok(pco_gpu_program_api.supports(device, &p.part, 0, &err));
+    const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, variants, 32);
+    assert_true(n > 1 && n <= 32);
+    for (p.node.variant = 0; p.node.variant < n; p.node.variant++)
+        check_ok(pco_gpu_program_api.supports(device, &p.part, 0, &err));
+}
+
+static void test_product(void **state)
+{
+    (void)state;
+    vk_physical physical;
+    pco_device device = described_card(&physical);
+    described_try(&device, PCO_F32);
+    described_try(&device, PCO_F16);
+    described_try(&device, PCO_BF16);
+}
+
+static int described_offers(pco_device *device, const char *name)
+{
+    described_product p;
+    pco_variant variants[32];
+    int found = 0;
+    described_make(&p, PCO_F16);
+    const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, variants, 32);
+    for (uint32_t v = 0; v < n; v++) found |= strcmp(variants[v].name, name) == 0;
+    return found;
+}
+
+/* Cooperative matrices: a workgroup is four subgroups of the width that the matrices want. */
+static void test_matrix(void **state)
+{
+    (void)state;
+    vk_physical physical;
+    pco_device device = described_card(&physical);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX; /* as if this build had them */
+    assert_int_equal(limits->subgroups_settable, 32);
+    assert_true(described_offers(&device, "matrix"));
+    limits->subgroups_settable = 4;
+    assert_true(described_offers(&device, "matrix"));
+    limits->subgroups_settable = 3;
+    assert_false(described_offers(&device, "matrix"));
+    limits->subgroups_settable = 0; /* there is only one width */
+    assert_true(described_offers(&device, "matrix"));
+    limits->max_workgroup = 127;
+    assert_false(described_offers(&device, "matrix"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs), cmocka_unit_test(test_product),
+                                       cmocka_unit_test(test_matrix)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
