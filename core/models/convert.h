@@ -40,7 +40,7 @@ pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_conver
 
 /* Makes `out` a folder of Hugging Face, which may be there when it is empty, from a model that Portico runs and a
  * family of transformers computes (models/hub.h: those with a class): of a GGUF file, of a folder that Portico trained
- * (a decoder alone), or of Hugging Face, whose config.json and tokenizer are copied. `type` is F32, F16 or BF16;
+ * or of Hugging Face, whose config.json and tokenizer are copied. `type` is F32, F16 or BF16;
  * PCO_CONVERT_KEEP: floats stay, and what is quantised becomes F32, without a loss. Vectors have the type of most
  * matrices where it holds them exactly, else F32. The folder is read back before it takes its place: the same spec must
  * come out, and the same ids. Errors: as above. */

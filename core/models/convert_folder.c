@@ -96,7 +96,8 @@ static void folder_remove(const char *folder)
     for (const struct dirent *entry; list && (entry = readdir(list));) {
         char *path = NULL;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (asprintf(&path, "%s/%s", folder, entry->d_name) >= 0) (void)unlink(path);
+        if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0) path = NULL;
+        if (path && unlink(path) != 0 && pco_is_directory(path)) folder_remove(path); /* of a tokenizer */
         free(path);
     }
     if (list) closedir(list);
@@ -193,7 +194,10 @@ static pco_status folder_put_ids(const folder_job *f, cJSON *to, pco_error *err)
 {
     const pco_model_file *file = f->file;
     const pco_tokenizer_special none = {-1, -1, -1, -1},
-                                special = file->target ? pco_tokenizer_specials(file->target) : none;
+                                said = {file->spec.bos_token_id, file->spec.eos_token_id, file->spec.pad_token_id, -1},
+                                special = !file->spec.decoder_only ? said
+                                          : file->target           ? pco_tokenizer_specials(file->target)
+                                                                   : none;
     cJSON *ends = cJSON_CreateArray();
     int32_t last = -1, count = 0, good = ends != NULL;
     for (int32_t id = 0; id < file->spec.vocab_size[PCO_DECODER] && good; id++) {
@@ -239,16 +243,70 @@ static pco_status folder_read_config(folder_job *f, pco_error *err)
                   : PCO_OK;
 }
 
+/* Where in a text of JSON, an object, the value of one of its keys begins and ends; 0 for a key that it has not.
+ * The value is a text or null; the text as a whole was parsed before. */
+static int folder_find_text(const char *json, const char *key, size_t *begin, size_t *end)
+{
+    const size_t size = strlen(key);
+    int depth = 0;
+    for (size_t at = 0, first; json[at]; at++) {
+        depth += (json[at] == '{' || json[at] == '[') - (json[at] == '}' || json[at] == ']');
+        if (json[at] != '"') continue;
+        for (first = ++at; json[at] && json[at] != '"'; at++) at += json[at] == '\\' && json[at + 1];
+        if (!json[at]) return 0;
+        if (depth != 1 || at - first != size || strncmp(json + first, key, size) != 0) continue;
+        *begin = at + 1 + strspn(json + at + 1, " \t\r\n");
+        if (json[*begin] != ':') continue; /* a value */
+        *begin += 1 + strspn(json + *begin + 1, " \t\r\n");
+        *end =
+            *begin + (json[*begin] == '"' ? strcspn(json + *begin + 1, "\"") + 2 : strcspn(json + *begin, ",} \t\r\n"));
+        return 1;
+    }
+    return 0;
+}
+
+/* The config.json of a folder, with another type: character by character, since transformers tells 0 from 0.0. */
+static pco_status folder_copy_config(const folder_job *f, const char *key, const char *type, pco_error *err)
+{
+    char *path = NULL, *text = NULL;
+    pco_map map = {0};
+    pco_writer made = {0};
+    size_t begin = 0, end = 0;
+    pco_status status = folder_name(f->file->path, "config.json", &path, err);
+    if (!status) status = pco_map_open(path, &map, err);
+    if (!status && !(text = strndup(map.data ? (const char *)map.data : "", map.size))) status = convert_no_memory(err);
+    if (!status && !folder_find_text(text, key, &begin, &end)) {
+        begin = end = strcspn(text, "{") + 1;
+        pco_write(&made, text, begin);
+        pco_print(&made, "\n  \"%s\": \"%s\",", key, type);
+    } else if (!status) {
+        pco_write(&made, text, begin);
+        pco_print(&made, "\"%s\"", type);
+    }
+    if (!status) pco_write(&made, text + end, strlen(text) - end);
+    if (!status && made.status) status = convert_no_memory(err);
+    if (!status) status = folder_write(f, "config.json", made.data, made.size, err);
+    pco_writer_release(&made);
+    pco_map_close(&map);
+    free(text);
+    free(path);
+    return status;
+}
+
 static pco_status folder_put_config(folder_job *f, uint32_t dtype, pco_error *err)
 {
     const char *name = dtype == PCO_F16 ? "float16" : dtype == PCO_BF16 ? "bfloat16" : "float32";
     const char *key = cJSON_HasObjectItem(f->config, "dtype") ? "dtype" : "torch_dtype";
+    if (f->file->family->hub && !f->file->gguf) return folder_copy_config(f, key, name, err);
     cJSON_DeleteItemFromObjectCaseSensitive(f->config, key);
     if (!pco_json_give(f->config, key, cJSON_CreateString(name))) return convert_no_memory(err);
     pco_status status = folder_write_json(f, "config.json", f->config, err);
-    if (status || (f->file->family->hub && !f->file->gguf)) return status;
+    if (status) return status;
     cJSON *generation = cJSON_CreateObject();
     status = generation ? folder_put_ids(f, generation, err) : convert_no_memory(err);
+    if (!status && !f->file->spec.decoder_only &&
+        !folder_put_id(generation, "decoder_start_token_id", f->file->spec.decoder_start_token_id))
+        status = convert_no_memory(err);
     if (!status) status = folder_write_json(f, "generation_config.json", generation, err);
     cJSON_Delete(generation);
     return status;
@@ -272,15 +330,21 @@ static pco_status folder_copy_all(const folder_job *f, pco_error *err)
         "chat_template.jinja",
         "chat_template.json",
         "sentencepiece.bpe.model",
+        "source.spm",
+        "target.spm",
+        "preprocessor_config.json",
+        "normalizer.json",
     };
     pco_status status = PCO_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) status = folder_copy(f, names[i], err);
     return status;
 }
 
-/* tokenizer_config.json: special tokens by their texts, and the chat template. */
-static pco_status folder_put_tokenizer_config(const folder_job *f, pco_error *err)
+/* tokenizer_config.json, in the folder or one of it (`place` ends with /): special tokens by their texts, and the chat
+ * template. */
+static pco_status folder_put_tokenizer_config(const folder_job *f, const char *place, pco_error *err)
 {
+    char name[64];
     cJSON *root = cJSON_CreateObject();
     char *source = NULL;
     int good =
@@ -292,9 +356,40 @@ static pco_status folder_put_tokenizer_config(const folder_job *f, pco_error *er
     if (status == PCO_ERROR_NOT_FOUND) status = PCO_OK;
     if (!status && source && !pco_json_give(root, "chat_template", cJSON_CreateString(source)))
         status = convert_no_memory(err);
-    if (!status) status = folder_write_json(f, "tokenizer_config.json", root, err);
+    snprintf(name, sizeof name, "%stokenizer_config.json", place);
+    if (!status) status = folder_write_json(f, name, root, err);
     free(source);
     cJSON_Delete(root);
+    return status;
+}
+
+static pco_status folder_put_tokenizer(const folder_job *f, const char *place, const cJSON *root, pco_error *err)
+{
+    char name[64], *path;
+    snprintf(name, sizeof name, "%stokenizer.json", place);
+    pco_status status = folder_name(f->path, place, &path, err);
+    if (!status && *place) status = pco_folder_make(path, err);
+    if (!status) status = folder_write_json(f, name, root, err);
+    free(path);
+    return status ? status : folder_put_tokenizer_config(f, place, err);
+}
+
+/* The tokenizers of an encoder-decoder: one where they are the same, else each in a folder of its own, from which
+ * transformers takes it as a subfolder. */
+static pco_status folder_put_pair(const folder_job *f, pco_error *err)
+{
+    static const char *const places[] = {"encoder/", "decoder/"};
+    const pco_tokenizer *const tokenizers[] = {f->file->source, f->file->target};
+    const uint32_t source = convert_around(f->file, PCO_ENCODER), target = convert_around(f->file, PCO_DECODER);
+    cJSON *roots[3] = {NULL, NULL, NULL}; /* the last: the target's, with the ends of a source */
+    pco_status status = PCO_OK;
+    for (int i = 0; i < 3 && !status; i++)
+        status = pco_tokenizer_make_json(tokenizers[i > 0], i == 1 ? target : source, &roots[i], err);
+    if (status) status = pco_fail_prefix(err, status, "%s", f->file->path);
+    const int same = !status && cJSON_Compare(roots[0], roots[2], 1);
+    if (same) status = folder_put_tokenizer(f, "", roots[0], err);
+    for (int i = 0; i < 2 && !status && !same; i++) status = folder_put_tokenizer(f, places[i], roots[i], err);
+    for (int i = 0; i < 3; i++) cJSON_Delete(roots[i]);
     return status;
 }
 
@@ -304,11 +399,12 @@ static pco_status folder_put_tokens(const folder_job *f, pco_error *err)
     f->result->no_tokenizer = !f->file->target;
     if (f->file->family->hub && !f->file->gguf) return folder_copy_all(f, err);
     if (!f->file->target) return PCO_OK;
-    pco_status status = pco_tokenizer_make_json(f->file->target, &root, err);
+    if (!f->file->spec.decoder_only) return folder_put_pair(f, err);
+    pco_status status = pco_tokenizer_make_json(f->file->target, convert_around(f->file, PCO_DECODER), &root, err);
     if (status) return pco_fail_prefix(err, status, "%s", f->file->path);
-    status = folder_write_json(f, "tokenizer.json", root, err);
+    status = folder_put_tokenizer(f, "", root, err);
     cJSON_Delete(root);
-    return status ? status : folder_put_tokenizer_config(f, err);
+    return status;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
@@ -355,9 +451,13 @@ static pco_status folder_convert(folder_job *f, const char *out, pco_error *err)
     convert_trained_spec(file, f->target.family, &f->target.spec);
     folder_find_biases(file, &f->target.spec);
     pco_status status = folder_read_config(f, err);
+    if (!status && file->family->any_parts &&
+        !file->spec.decoder_only) /* before tensors that follow from it are missed */
+        status = convert_compare_specs(file->path, &f->target, &f->target.names, err);
     if (!status) status = convert_list(&f->job, file->weights, file->path, &f->items, err);
     if (!status) status = convert_rename(file, &f->target, &f->items, err);
     if (!status) status = convert_trained_items(file, &f->target, &f->items, err);
+    if (!status) status = convert_store_names(&f->target, &f->items, err);
     if (!status) status = folder_begin(f, out, err);
     if (!status) status = folder_put_config(f, folder_choose_types(f), err);
     if (!status) status = folder_put_tokens(f, err);

@@ -16,7 +16,7 @@
 const pco_family *convert_family(const pco_model_file *file, int folder)
 {
     const pco_family *family = file->family;
-    if (!file->spec.decoder_only) return NULL;
+    if (file->spec.encoder_only) return NULL;
     if (family->written_as) return family->written_as(&file->spec, folder);
     if (!family->hub) return NULL;
     if (!folder) return family->architecture ? family : family->in_gguf;
@@ -29,9 +29,9 @@ const pco_family *convert_family(const pco_model_file *file, int folder)
 enum { HUB_PARTS = sizeof(pco_layer_names) / sizeof(const char *) };
 
 /* The names of a layer's parts that the model has: a family's are those of all its models. */
-static pco_layer_names hub_names(const pco_model_spec *spec)
+static pco_layer_names hub_names(const pco_model_spec *spec, pco_model_side side)
 {
-    pco_layer_names names = spec->names;
+    pco_layer_names names = *pco_spec_names(spec, side);
     const int gated = spec->activation_function == PCO_NN_SWIGLU || spec->activation_function == PCO_NN_GEGLU;
     if (gated) names.fc1 = names.fc2 = NULL;
     if (!gated) names.gate = names.up = names.down = names.gate_up = NULL;
@@ -50,11 +50,12 @@ static const char *hub_tail(const char *name, const char *base)
 }
 
 /* Which part of a layer: "model.layers.3.self_attn.q_proj.weight" is query, layer 3, ".weight". -1: none. */
-static int hub_part_of(const pco_model_spec *spec, const char *name, int64_t *layer, const char **tail)
+static int hub_part_of(const pco_model_spec *spec, pco_model_side side, const char *name, int64_t *layer,
+                       const char **tail)
 {
-    const pco_layer_names names = hub_names(spec);
+    const pco_layer_names names = hub_names(spec, side);
     const char *const *parts = (const char *const *)&names;
-    const char *pattern = spec->stacks[PCO_DECODER].layer;
+    const char *pattern = spec->stacks[side].layer;
     const size_t star = strcspn(pattern, "*");
     char *end;
     if (strncmp(name, pattern, star) != 0) return -1;
@@ -65,18 +66,19 @@ static int hub_part_of(const pco_model_spec *spec, const char *name, int64_t *la
     return -1;
 }
 
-/* The name in the other file; 0 where there is none. */
-static int hub_other_name(const pco_model_spec *from, const pco_model_spec *with, const char *name,
-                          char to[PCO_SPEC_NAME], int *part)
+/* The name of what is on that side in the other file; 0 where there is none. */
+static int hub_side_name(const pco_model_spec *from, const pco_model_spec *with, pco_model_side side, const char *name,
+                         char to[PCO_SPEC_NAME], int *part)
 {
-    const pco_stack_names *a = &from->stacks[PCO_DECODER], *b = &with->stacks[PCO_DECODER];
-    const pco_layer_names names = hub_names(with);
+    const pco_stack_names *a = &from->stacks[side], *b = &with->stacks[side];
+    const pco_layer_names names = hub_names(with, side);
     const struct {
         const char *from, *to;
-    } outside[] = {{a->embedding, b->embedding},
-                   {a->positions, b->positions},
-                   {a->last_norm, b->last_norm},
-                   {from->lm_head, with->lm_head}};
+    } outside[] = {{a->embedding, b->embedding},           {a->positions, b->positions},
+                   {a->last_norm, b->last_norm},           {a->token_types, b->token_types},
+                   {a->embedding_norm, b->embedding_norm}, {a->relative_bias, b->relative_bias},
+                   {from->lm_head, with->lm_head},         {from->logits_bias, with->logits_bias},
+                   {from->sound.conv1, with->sound.conv1}, {from->sound.conv2, with->sound.conv2}};
     const char *tail = NULL, *base = NULL;
     char inside[PCO_SPEC_NAME];
     int64_t layer;
@@ -84,10 +86,19 @@ static int hub_other_name(const pco_model_spec *from, const pco_model_spec *with
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         if (!base && outside[i].to && (tail = hub_tail(name, outside[i].from))) base = outside[i].to;
     if (base) return snprintf(to, PCO_SPEC_NAME, "%s%s", base, tail) < PCO_SPEC_NAME;
-    *part = hub_part_of(from, name, &layer, &tail);
+    *part = hub_part_of(from, side, name, &layer, &tail);
     if (*part < 0 || !(base = ((const char *const *)&names)[*part])) return 0;
-    pco_spec_layer_name(with, PCO_DECODER, layer, base, inside);
+    pco_spec_layer_name(with, side, layer, base, inside);
     return snprintf(to, PCO_SPEC_NAME, "%s%s", inside, tail) < PCO_SPEC_NAME;
+}
+
+/* The name in the other file; 0 where there is none. */
+static int hub_other_name(const pco_model_spec *from, const pco_model_spec *with, const char *name,
+                          char to[PCO_SPEC_NAME], int *part)
+{
+    for (int side = from->decoder_only ? PCO_DECODER : PCO_ENCODER; side <= PCO_DECODER; side++)
+        if (hub_side_name(from, with, (pco_model_side)side, name, to, part)) return 1;
+    return 0;
 }
 
 #define HUB_PART(name) ((int)(offsetof(pco_layer_names, name) / sizeof(const char *)))
@@ -143,6 +154,21 @@ static pco_status hub_fold(const pco_hub *hub, convert_items *all, uint32_t inde
     return hub->experts && is_expert ? hub_split_experts(all, index, hub->experts, err) : PCO_OK;
 }
 
+/* As files of the family have it: with its prefix, and a bias of logits as a row. */
+static pco_status hub_store(const pco_hub *hub, const pco_model_spec *names, convert_item *item, pco_error *err)
+{
+    char bare[PCO_SPEC_NAME];
+    memcpy(bare, item->name, sizeof bare);
+    if (!pco_hub_stored_name(hub, bare, item->name))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "the name '%s' is too long", bare);
+    if (hub->prefix && names->logits_bias && strcmp(bare, names->logits_bias) == 0 && item->rank == 1) {
+        item->rank = 2;
+        item->shape[1] = item->shape[0];
+        item->shape[0] = 1;
+    }
+    return PCO_OK;
+}
+
 /* "GGUF files of architecture 'llama'" */
 static const char *hub_kind(const convert_target *target, char text[128])
 {
@@ -164,8 +190,10 @@ pco_status convert_rename(const pco_model_file *file, const convert_target *targ
         const char *name = item->weight->name;
         int part;
         if (spec->rope_factor_count && strncmp(name, "rope_f", 6) == 0) continue; /* they live in the spec */
-        if (!hub_other_name(spec, &target->names, name, item->name, &part) &&
-            !convert_trained_part(file, target, name, item->name))
+        const int known = hub_other_name(spec, &target->names, name, item->name, &part) ||
+                          convert_trained_part(file, target, name, item->name);
+        if (!known && file->family->hub && pco_hub_unused(file->family->hub, name)) continue; /* a copy of another */
+        if (!known)
             return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s have no tensor '%s'", file->path,
                             hub_kind(target, kind), name);
         item->order = hub_order(spec, target, part);
@@ -175,6 +203,15 @@ pco_status convert_rename(const pco_model_file *file, const convert_target *targ
     }
     memmove(all->items + kept, all->items + count, (all->count - count) * sizeof *all->items);
     all->count -= count - kept;
+    return status;
+}
+
+pco_status convert_store_names(const convert_target *target, convert_items *all, pco_error *err)
+{
+    const pco_hub *hub = target->family->hub;
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < all->count && hub->prefix && !status; i++)
+        status = hub_store(hub, &target->names, &all->items[i], err);
     return status;
 }
 
@@ -304,61 +341,98 @@ static int hub_factors_differ(const float *a, const float *b)
     return 0;
 }
 
+typedef struct hub_row {
+    const char *what;
+    double wanted, found;
+} hub_row;
+
+#define HUB_SIZE(field)      #field, (double)a->field, (double)b->field
+#define HUB_MADE(name, made) name, (double)made(a), (double)made(b)
+
+static pco_status hub_compare_rows(const char *path, const convert_target *target, const hub_row *rows, size_t count,
+                                   pco_error *err)
+{
+    char kind[128];
+    for (size_t i = 0; i < count; i++)
+        if ((float)rows[i].wanted != (float)rows[i].found)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s cannot say that %s is %g (it would be read as %g)",
+                            path, hub_kind(target, kind), rows[i].what, rows[i].wanted, rows[i].found);
+    return PCO_OK;
+}
+
+/* What an encoder-decoder has beside a decoder. */
+static pco_status hub_compare_sources(const char *path, const convert_target *target, const pco_model_spec *read,
+                                      pco_error *err)
+{
+    const pco_model_spec *a = &target->spec, *b = read;
+    const hub_row rows[] = {{HUB_SIZE(vocab_size[PCO_ENCODER])},
+                            {HUB_SIZE(layers[PCO_ENCODER])},
+                            {HUB_SIZE(attention_heads[PCO_ENCODER])},
+                            {HUB_SIZE(head_dim[PCO_ENCODER])},
+                            {HUB_SIZE(ffn_dim[PCO_ENCODER])},
+                            {HUB_SIZE(sound.bands)},
+                            {HUB_SIZE(sound.rows)},
+                            {HUB_SIZE(relative_buckets)},
+                            {HUB_SIZE(relative_distance)},
+                            {HUB_SIZE(attention_bias)},
+                            {HUB_SIZE(output_bias)},
+                            {HUB_SIZE(ffn_bias)},
+                            {"final_logits_bias", a->logits_bias != NULL, b->logits_bias != NULL},
+                            {HUB_SIZE(pad_token_id)},
+                            {HUB_SIZE(eos_token_id)},
+                            {HUB_SIZE(decoder_start_token_id)},
+                            {HUB_SIZE(add_eos_to_source)}};
+    return hub_compare_rows(path, target, rows, sizeof rows / sizeof *rows, err);
+}
+
 pco_status convert_compare_specs(const char *path, const convert_target *target, const pco_model_spec *read,
                                  pco_error *err)
 {
     const pco_model_spec *a = &target->spec, *b = read;
-    char kind[128];
-#define HUB_SIZE(field)      #field, (double)a->field, (double)b->field
-#define HUB_MADE(name, made) name, (double)made(a), (double)made(b)
-    const struct {
-        const char *what;
-        double wanted, found;
-    } rows[] = {{HUB_SIZE(d_model)},
-                {HUB_SIZE(layers[PCO_DECODER])},
-                {HUB_SIZE(attention_heads[PCO_DECODER])},
-                {HUB_SIZE(kv_heads[PCO_DECODER])},
-                {HUB_SIZE(head_dim[PCO_DECODER])},
-                {HUB_SIZE(ffn_dim[PCO_DECODER])},
-                {HUB_SIZE(experts)},
-                {HUB_SIZE(experts_used)},
-                {"experts_normalized", a->experts ? a->experts_normalized : 0, a->experts ? b->experts_normalized : 0},
-                {HUB_SIZE(vocab_size[PCO_DECODER])},
-                {HUB_SIZE(max_position_embeddings)},
-                {HUB_SIZE(activation_function)},
-                {HUB_SIZE(normalize_before)},
-                {HUB_SIZE(parallel_residual)},
-                {HUB_SIZE(norm.type)},
-                {HUB_SIZE(norm.form)},
-                {HUB_SIZE(last_norm.form)},
-                {HUB_SIZE(last_norm.eps)},
-                {HUB_SIZE(norm.eps)},
-                {HUB_SIZE(final_norm)},
-                {HUB_SIZE(query_norm_whole)},
-                {HUB_MADE("attention_scale", hub_scale_of)},
-                {HUB_SIZE(attention_softcap)},
-                {HUB_SIZE(logits_softcap)},
-                {HUB_SIZE(position_embedding)},
-                {HUB_MADE("rope_dimensions", hub_rotated)},
-                {HUB_SIZE(rope_theta)},
-                {"rope_theta_windowed", a->sliding_window ? a->rope_theta_windowed : 0,
-                 a->sliding_window ? b->rope_theta_windowed : 0},
-                {"rope_scale", hub_or_one(a->rope_scale), hub_or_one(b->rope_scale)},
-                {HUB_SIZE(rope_factor_count)},
-                {HUB_SIZE(rope_original_context)},
-                {"rope_amplitude", hub_or_one(a->rope_amplitude), hub_or_one(b->rope_amplitude)},
-                {HUB_SIZE(rope_none_interval)},
-                {HUB_SIZE(position_offset)},
-                {HUB_SIZE(scale_embedding)},
-                {HUB_SIZE(tie_word_embeddings)},
-                {"head_scale", hub_or_one(a->head_scale), hub_or_one(b->head_scale)}};
-#undef HUB_SIZE
-#undef HUB_MADE
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if ((float)rows[i].wanted != (float)rows[i].found)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s cannot say that %s is %g (it would be read as %g)",
-                            path, hub_kind(target, kind), rows[i].what, rows[i].wanted, rows[i].found);
+    const hub_row rows[] = {
+        {HUB_SIZE(d_model)},
+        {HUB_SIZE(layers[PCO_DECODER])},
+        {HUB_SIZE(attention_heads[PCO_DECODER])},
+        {HUB_SIZE(kv_heads[PCO_DECODER])},
+        {HUB_SIZE(head_dim[PCO_DECODER])},
+        {HUB_SIZE(ffn_dim[PCO_DECODER])},
+        {HUB_SIZE(experts)},
+        {HUB_SIZE(experts_used)},
+        {"experts_normalized", a->experts ? a->experts_normalized : 0, a->experts ? b->experts_normalized : 0},
+        {HUB_SIZE(vocab_size[PCO_DECODER])},
+        {HUB_SIZE(max_position_embeddings)},
+        {HUB_SIZE(activation_function)},
+        {HUB_SIZE(normalize_before)},
+        {HUB_SIZE(parallel_residual)},
+        {HUB_SIZE(norm.type)},
+        {HUB_SIZE(norm.form)},
+        {HUB_SIZE(final_norm)},
+        {"last_norm.form", a->final_norm ? a->last_norm.form : 0, a->final_norm ? b->last_norm.form : 0},
+        {"last_norm.eps", a->final_norm ? a->last_norm.eps : 0, a->final_norm ? b->last_norm.eps : 0},
+        {HUB_SIZE(norm.eps)},
+        {HUB_SIZE(query_norm_whole)},
+        {HUB_MADE("attention_scale", hub_scale_of)},
+        {HUB_SIZE(attention_softcap)},
+        {HUB_SIZE(logits_softcap)},
+        {HUB_SIZE(position_embedding)},
+        {HUB_MADE("rope_dimensions", hub_rotated)},
+        {HUB_SIZE(rope_theta)},
+        {"rope_theta_windowed", a->sliding_window ? a->rope_theta_windowed : 0,
+         a->sliding_window ? b->rope_theta_windowed : 0},
+        {"rope_scale", hub_or_one(a->rope_scale), hub_or_one(b->rope_scale)},
+        {HUB_SIZE(rope_factor_count)},
+        {HUB_SIZE(rope_original_context)},
+        {"rope_amplitude", hub_or_one(a->rope_amplitude), hub_or_one(b->rope_amplitude)},
+        {HUB_SIZE(rope_none_interval)},
+        {HUB_SIZE(position_offset)},
+        {HUB_SIZE(scale_embedding)},
+        {HUB_SIZE(tie_word_embeddings)},
+        {"head_scale", hub_or_one(a->head_scale), hub_or_one(b->head_scale)}};
+    pco_status status = hub_compare_rows(path, target, rows, sizeof rows / sizeof *rows, err);
+    if (!status && !a->decoder_only) status = hub_compare_sources(path, target, read, err);
+    if (status) return status;
     const int64_t layer = hub_windows_differ(a, b);
+    char kind[128];
     if (layer)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s cannot say how many keys layer %" PRId64 " sees", path,
                         hub_kind(target, kind), layer - 1);

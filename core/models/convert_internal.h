@@ -98,6 +98,8 @@ const pco_family *convert_family(const pco_model_file *file, int folder);
 /* The names of tensors there, and the order of their rows. Errors: UNSUPPORTED, by name. */
 pco_status convert_rename(const pco_model_file *file, const convert_target *target, convert_items *all,
                           pco_error *err) PCO_NODISCARD;
+/* The names of all items as a folder of the target's family has them, which have been those of its spec. */
+pco_status convert_store_names(const convert_target *target, convert_items *all, pco_error *err) PCO_NODISCARD;
 /* Tensors that GGUF has and a folder has not, behind the others: factors of rotations, which live in the spec. */
 pco_status convert_add_factors(const pco_model_spec *spec, convert_items *all, pco_error *err) PCO_NODISCARD;
 /* The keys of the model itself. */
@@ -111,15 +113,18 @@ void convert_trained_spec(const pco_model_file *file, const pco_family *family, 
 /* Is it a part of what the target has as one projection? It keeps its name until convert_trained_items. */
 int convert_trained_part(const pco_model_file *file, const convert_target *target, const char *name,
                          char to[PCO_SPEC_NAME]);
-/* Behind convert_rename: positions as a table, embeddings with their factor, biases of zero, one projection for query,
- * key and value, where the target has these and the model has not. */
+/* Behind convert_rename: positions as a table, embeddings with their factor, or once for each side, biases of zero, one
+ * projection for query, key and value, where the target has these and the model has not. */
 pco_status convert_trained_items(const pco_model_file *file, const convert_target *target, convert_items *all,
                                  pco_error *err) PCO_NODISCARD;
 
 /* ---- reading back (convert_compare.c) ---- */
 
+/* What a model puts around a text of that side: PCO_ENCODE_BOS, PCO_ENCODE_EOS. It has a tokenizer. */
+uint32_t convert_around(const pco_model_file *file, pco_model_side side);
+
 /* Does the model that was written make the same ids of texts (`exact`: also of those that are not as a normaliser
- * leaves them), and do they end with the same tokens? Errors: UNSUPPORTED. */
+ * leaves them; an encoder-decoder on both sides), and do they end with the same tokens? Errors: UNSUPPORTED. */
 pco_status convert_compare_ids(const pco_model_file *file, const pco_model_file *made, int exact,
                                pco_error *err) PCO_NODISCARD;
 

@@ -16,9 +16,17 @@ void convert_trained_spec(const pco_model_file *file, const pco_family *family, 
     if (spec->position_embedding == PCO_POSITION_SINUSOIDAL) spec->position_embedding = PCO_POSITION_LEARNED;
     if (spec->position_embedding != PCO_POSITION_ROPE) spec->rope_theta = 0; /* not said */
     spec->position_offset = 0; /* angles are of distances, and a table begins where it is read first */
-    if (spec->scale_embedding) spec->scale_embedding = spec->tie_word_embeddings = 0;
-    if (family->one_bias && spec->ffn_bias == PCO_BIAS_ALL)
-        spec->attention_bias = spec->output_bias = PCO_BIAS_ALL; /* one key for all */
+    if (spec->scale_embedding && !family->says_scale) spec->scale_embedding = spec->tie_word_embeddings = 0;
+    if (spec->decoder_only) { /* biases of an encoder-decoder are all there in other files, or become zeros */
+        if (family->one_bias && spec->ffn_bias == PCO_BIAS_ALL)
+            spec->attention_bias = spec->output_bias = PCO_BIAS_ALL; /* one key for all */
+        return;
+    }
+    const pco_model_spec *other = family->spec;
+    if (other->attention_bias == PCO_BIAS_ALL) spec->attention_bias = PCO_BIAS_ALL;
+    if (other->output_bias == PCO_BIAS_ALL) spec->output_bias = PCO_BIAS_ALL;
+    if (other->ffn_bias == PCO_BIAS_ALL) spec->ffn_bias = PCO_BIAS_ALL;
+    if (!spec->logits_bias) spec->logits_bias = other->logits_bias;
 }
 
 static int trained_fuses(const pco_model_file *file, const convert_target *target)
@@ -84,44 +92,58 @@ static int trained_has(const convert_items *all, const char *name)
     return 0;
 }
 
+/* A tensor of zeros that the target has and the model has not. */
+static pco_status trained_zeros(const char *name, uint32_t rank, const int64_t *shape, convert_items *all,
+                                pco_error *err)
+{
+    float *zeros;
+    if (trained_has(all, name)) return PCO_OK;
+    return convert_add_made(all, name, rank, shape, &zeros) ? PCO_OK : convert_no_memory(err);
+}
+
 /* A bias of zero behind a projection that the target has with one. */
-static pco_status trained_zero(const convert_target *target, int64_t layer, const char *part, int64_t rows,
-                               convert_items *all, pco_error *err)
+static pco_status trained_zero(const convert_target *target, pco_model_side side, int64_t layer, const char *part,
+                               int64_t rows, convert_items *all, pco_error *err)
 {
     char name[PCO_SPEC_NAME], whole[PCO_SPEC_NAME + 8];
-    float *zeros;
     if (!part) return PCO_OK;
-    pco_spec_layer_name(&target->names, PCO_DECODER, layer, part, name);
+    pco_spec_layer_name(&target->names, side, layer, part, name);
     snprintf(whole, sizeof whole, "%s.weight", name);
     if (!trained_has(all, whole)) return PCO_OK;
     snprintf(whole, sizeof whole, "%s.bias", name);
-    if (trained_has(all, whole)) return PCO_OK;
-    return convert_add_made(all, whole, 1, &rows, &zeros) ? PCO_OK : convert_no_memory(err);
+    return trained_zeros(whole, 1, &rows, all, err);
 }
 
-static pco_status trained_layer(const pco_model_file *file, const convert_target *target, int64_t layer,
-                                convert_items *all, pco_error *err)
+static pco_status trained_layer(const pco_model_file *file, const convert_target *target, pco_model_side side,
+                                int64_t layer, convert_items *all, pco_error *err)
 {
     const pco_model_spec *spec = &file->spec;
-    const pco_layer_names *names = &target->names.names;
-    const int64_t head_dim = spec->head_dim[PCO_DECODER], query = spec->attention_heads[PCO_DECODER] * head_dim,
-                  key = spec->kv_heads[PCO_DECODER] * head_dim, ffn = spec->ffn_dim[PCO_DECODER];
+    const pco_layer_names *names = pco_spec_names(&target->names, side);
+    const pco_bias attention = target->names.attention_bias, output = target->names.output_bias,
+                   ffn = target->names.ffn_bias;
+    const int64_t head_dim = spec->head_dim[side], query = spec->attention_heads[side] * head_dim,
+                  key = spec->kv_heads[side] * head_dim, hidden = spec->ffn_dim[side];
     const struct {
         pco_bias bias;
         const char *part;
         int64_t rows;
-    } zeros[] = {{target->names.attention_bias, names->fused, query + 2 * key},
-                 {target->names.attention_bias, names->query, query},
-                 {target->names.attention_bias, names->key, key},
-                 {target->names.attention_bias, names->value, key},
-                 {target->names.output_bias, names->output, spec->d_model},
-                 {target->names.ffn_bias, names->fc1, ffn},
-                 {target->names.ffn_bias, names->fc2, spec->d_model}};
+    } zeros[] = {{attention, names->fused, query + 2 * key},
+                 {attention, names->query, query},
+                 {attention, names->key, key},
+                 {attention, names->value, key},
+                 {attention, names->cross_query, query},
+                 {attention, names->cross_key, key},
+                 {attention, names->cross_value, key},
+                 {output, names->output, spec->d_model},
+                 {output, names->cross_output, spec->d_model},
+                 {ffn, names->fc1, hidden},
+                 {ffn, names->fc2, spec->d_model}};
     pco_status status = PCO_OK;
     if (trained_fuses(file, target)) status = trained_fuse(file, target, layer, ".weight", all, err);
     if (!status && trained_fuses(file, target)) status = trained_fuse(file, target, layer, ".bias", all, err);
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros && !status; i++)
-        if (zeros[i].bias == PCO_BIAS_ALL) status = trained_zero(target, layer, zeros[i].part, zeros[i].rows, all, err);
+        if (zeros[i].bias == PCO_BIAS_ALL)
+            status = trained_zero(target, side, layer, zeros[i].part, zeros[i].rows, all, err);
     return status;
 }
 
@@ -151,23 +173,62 @@ static pco_status trained_positions(const pco_model_spec *spec, const char *name
     return PCO_OK;
 }
 
+static convert_item *trained_find(const convert_items *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].name, name) == 0) return &all->items[i];
+    return NULL;
+}
+
+/* The table of a side, which the model may share and the target not; with its factor, where files of the target have
+ * no key for that, and as the output projection, which has none. */
+static pco_status trained_embedding(const pco_model_file *file, const convert_target *target, pco_model_side side,
+                                    convert_items *all, pco_error *err)
+{
+    const pco_stack_names *stacks = target->names.stacks;
+    const convert_item *other = trained_find(all, stacks[!side].embedding ? stacks[!side].embedding : "");
+    convert_item *item = trained_find(all, stacks[side].embedding);
+    if (!item && other) item = convert_add(all, other->weight, stacks[side].embedding);
+    if (!item) return convert_no_memory(err);
+    if (!file->spec.scale_embedding || target->spec.scale_embedding) return PCO_OK;
+    item->scale = (double)(float)sqrt((double)file->spec.d_model); /* a product of f32, which is rounded once */
+    return side == PCO_ENCODER || !file->spec.tie_word_embeddings ||
+                   convert_add(all, item->weight, target->names.lm_head)
+               ? PCO_OK
+               : convert_no_memory(err);
+}
+
+static pco_status trained_side(const pco_model_file *file, const convert_target *target, pco_model_side side,
+                               convert_items *all, pco_error *err)
+{
+    const pco_model_spec *spec = &file->spec;
+    const pco_stack_names *stack = &target->names.stacks[side];
+    pco_status status = PCO_OK;
+    for (int64_t i = 0; i < spec->layers[side] && !status; i++) status = trained_layer(file, target, side, i, all, err);
+    if (!status && spec->position_embedding == PCO_POSITION_SINUSOIDAL && stack->positions)
+        status = trained_positions(spec, stack->positions, all, err);
+    if (!status && stack->token_types)
+        status = trained_zeros(stack->token_types, 2, (int64_t[]){target->names.token_types, spec->d_model}, all, err);
+    return status ? status : trained_embedding(file, target, side, all, err);
+}
+
 pco_status convert_trained_items(const pco_model_file *file, const convert_target *target, convert_items *all,
                                  pco_error *err)
 {
     const pco_model_spec *spec = &file->spec;
-    const pco_stack_names *stack = &target->names.stacks[PCO_DECODER];
+    const char *unread = target->folder ? target->family->hub->unread : NULL;
+    const int64_t width = spec->d_model;
+    char name[PCO_SPEC_NAME];
     pco_status status = PCO_OK;
     if (!file->family->any_parts) return PCO_OK;
     trained_drop(all);
-    for (int64_t i = 0; i < spec->layers[PCO_DECODER] && !status; i++)
-        status = trained_layer(file, target, i, all, err);
-    if (!status && spec->position_embedding == PCO_POSITION_SINUSOIDAL)
-        status = trained_positions(spec, stack->positions, all, err);
-    for (uint32_t i = 0, count = all->count; i < count && !status && spec->scale_embedding; i++) {
-        if (strcmp(all->items[i].name, stack->embedding) != 0) continue;
-        if (spec->tie_word_embeddings && !convert_add(all, all->items[i].weight, target->names.lm_head))
-            status = convert_no_memory(err);
-        all->items[i].scale = sqrt((double)spec->d_model);
+    for (int side = spec->decoder_only ? PCO_DECODER : PCO_ENCODER; side <= PCO_DECODER && !status; side++)
+        status = trained_side(file, target, (pco_model_side)side, all, err);
+    if (!status && target->names.logits_bias)
+        status = trained_zeros(target->names.logits_bias, 1, &spec->vocab_size[PCO_DECODER], all, err);
+    for (int bias = 0; bias < 2 && unread && !status; bias++) {
+        snprintf(name, sizeof name, "%s.%s", unread, bias ? "bias" : "weight");
+        status = trained_zeros(name, bias ? 1 : 2, (int64_t[]){width, width}, all, err);
     }
     return status;
 }

@@ -7,13 +7,14 @@
 #include <string.h>
 
 static const pco_family *const families[] = {
-    &pco_family_llama,       &pco_family_mistral, &pco_family_mixtral, &pco_family_qwen2,       &pco_family_qwen3,
-    &pco_family_qwen3moe,    &pco_family_gemma2,  &pco_family_gemma3,  &pco_family_gpt2,        &pco_family_gptneox,
-    &pco_family_phi3,        &pco_family_olmo2,   &pco_family_smollm3, &pco_family_starcoder2,  &pco_family_falcon,
-    &pco_family_transformer, &pco_family_bert,    &pco_family_roberta, &pco_family_xlm_roberta, &pco_family_camembert,
-    &pco_family_distilbert,  &pco_family_albert,  &pco_family_mpnet,   &pco_family_bart,        &pco_family_marian,
-    &pco_family_t5,          &pco_family_vit,     &pco_family_clip,    &pco_family_whisper,     &pco_family_clip_text,
-    &pco_family_clip_vision,
+    &pco_family_llama,      &pco_family_mistral,    &pco_family_mixtral,     &pco_family_qwen2,
+    &pco_family_qwen3,      &pco_family_qwen3moe,   &pco_family_gemma2,      &pco_family_gemma3,
+    &pco_family_gpt2,       &pco_family_gptneox,    &pco_family_phi3,        &pco_family_olmo2,
+    &pco_family_smollm3,    &pco_family_starcoder2, &pco_family_falcon,      &pco_family_transformer,
+    &pco_family_bert,       &pco_family_roberta,    &pco_family_xlm_roberta, &pco_family_camembert,
+    &pco_family_distilbert, &pco_family_albert,     &pco_family_mpnet,       &pco_family_bart,
+    &pco_family_marian,     &pco_family_t5,         &pco_family_vit,         &pco_family_clip,
+    &pco_family_whisper,    &pco_family_clip_text,  &pco_family_clip_vision, &pco_family_encoder_decoder,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 

@@ -23,9 +23,10 @@ typedef struct pco_family {
     /* Where a model's spec says whose files it is written as, in GGUF or as a folder of Hugging Face: those of whom, or
      * NULL for nobody. NULL: its own, and in_gguf's. */
     const struct pco_family *(*written_as)(const pco_model_spec *spec, int folder);
-    int any_parts; /* its models choose their parts one by one: what another family always has and one of them has not
-                      is made when it is written as that one's (convert_trained.c) */
-    int one_bias;  /* one key of its files says of all biases of a layer whether they are there */
+    int any_parts;  /* its models choose their parts one by one: what another family always has and one of them has not
+                       is made when it is written as that one's (convert_trained.c) */
+    int one_bias;   /* one key of its files says of all biases of a layer whether they are there */
+    int says_scale; /* a key of its files says whether embeddings are scaled */
     const pco_hub *hub; /* folders are in the layout of Hugging Face; NULL: in one of its own, which is read by: */
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
     /* With read_config: the tokenizer of a side, NULL when there is none. The others say by themselves which they have.
@@ -39,8 +40,8 @@ extern const pco_family pco_family_falcon, pco_family_gemma2, pco_family_gemma3,
     pco_family_llama, pco_family_mistral, pco_family_mixtral, pco_family_olmo2, pco_family_phi3, pco_family_qwen2,
     pco_family_qwen3, pco_family_qwen3moe, pco_family_smollm3, pco_family_starcoder2, pco_family_transformer;
 extern const pco_family pco_family_albert, pco_family_bart, pco_family_bert, pco_family_camembert, pco_family_clip,
-    pco_family_clip_text, pco_family_clip_vision, pco_family_distilbert, pco_family_mpnet, pco_family_marian,
-    pco_family_t5, pco_family_roberta, pco_family_vit, pco_family_whisper, pco_family_xlm_roberta;
+    pco_family_clip_text, pco_family_clip_vision, pco_family_distilbert, pco_family_encoder_decoder, pco_family_mpnet,
+    pco_family_marian, pco_family_t5, pco_family_roberta, pco_family_vit, pco_family_whisper, pco_family_xlm_roberta;
 
 /* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
  * those that there are; those of the family. */

@@ -80,6 +80,7 @@ static void t5_read(pco_hub_reader *r, pco_model_spec *spec)
 }
 
 static const char *const t5_unused[] = {"encoder.embed_tokens.", "decoder.embed_tokens.", NULL};
-static const pco_hub t5_hub = {.read = t5_read, .prefix = "", .unused = t5_unused};
+static const pco_hub t5_hub = {
+    .read = t5_read, .prefix = "", .unused = t5_unused, .class = "T5ForConditionalGeneration"};
 
 const pco_family pco_family_t5 = {.name = "t5", .model_type = "t5", .spec = &t5_spec, .hub = &t5_hub};

@@ -236,11 +236,15 @@ static const pco_model_spec transformer_spec = {
 };
 
 /* Decoders alone are written as those of others that compute the same: Llama where norms are RMS norms, StarCoder2 or
- * GPT-NeoX for LayerNorm with rotated positions, GPT-2 for sinusoidal ones, which become a table. */
+ * GPT-NeoX for LayerNorm with rotated positions, GPT-2 for sinusoidal ones, which become a table. Encoder-decoders, in
+ * folders, as Marian's where norms are behind the blocks, and else as two stacks of other families; what these cannot
+ * say (RMS norms, gates, rotated positions) is found when they are written. */
 static const pco_family *transformer_written_as(const pco_model_spec *spec, int folder)
 {
     const int rope = spec->position_embedding == PCO_POSITION_ROPE, gated = spec->activation_function == PCO_NN_SWIGLU;
-    if (!spec->decoder_only || !spec->normalize_before) return NULL;
+    if (!spec->decoder_only)
+        return !folder ? NULL : spec->normalize_before ? &pco_family_encoder_decoder : &pco_family_marian;
+    if (!spec->normalize_before) return NULL;
     if (spec->norm.type == PCO_NN_RMS_NORM) return rope && gated ? &pco_family_llama : NULL;
     if (gated) return NULL;
     if (!rope) return &pco_family_gpt2;

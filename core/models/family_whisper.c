@@ -87,7 +87,12 @@ static void whisper_read(pco_hub_reader *r, pco_model_spec *spec)
 }
 
 static const char *const whisper_unused[] = {"proj_out.", NULL}; /* where it is tied */
-static const pco_hub whisper_hub = {.read = whisper_read, .prefix = "model.", .unused = whisper_unused};
+static const char *const whisper_bare[] = {"proj_out.", NULL};
+static const pco_hub whisper_hub = {.read = whisper_read,
+                                    .prefix = "model.",
+                                    .bare = whisper_bare,
+                                    .unused = whisper_unused,
+                                    .class = "WhisperForConditionalGeneration"};
 
 const pco_family pco_family_whisper = {
     .name = "whisper", .model_type = "whisper", .spec = &whisper_spec, .hub = &whisper_hub};

@@ -41,11 +41,6 @@ static const char *spec_name(const spec_namer *namer, const char *part)
     return part ? pco_nn_name(namer->nn, "%s.%s", namer->prefix, part) : NULL;
 }
 
-static const pco_layer_names *spec_names(const pco_model_spec *spec, pco_model_side side)
-{
-    return side == PCO_DECODER && spec->decoder_names ? spec->decoder_names : &spec->names;
-}
-
 static int spec_bias(const pco_nn *nn, pco_bias bias, const char *projection)
 {
     if (bias != PCO_BIAS_FOUND) return bias == PCO_BIAS_ALL;
@@ -55,7 +50,7 @@ static int spec_bias(const pco_nn *nn, pco_bias bias, const char *projection)
 static pco_nn_attention_params spec_attention_params(const spec_namer *namer, const pco_model_spec *spec,
                                                      pco_model_side side, int self)
 {
-    const pco_layer_names *names = spec_names(spec, side);
+    const pco_layer_names *names = pco_spec_names(spec, side);
     pco_nn_attention_params params = {.size = sizeof params,
                                       .width = spec->d_model,
                                       .heads = spec->attention_heads[side],
@@ -85,7 +80,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
 
 static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_model_spec *spec, pco_model_side side)
 {
-    const pco_layer_names *names = spec_names(spec, side);
+    const pco_layer_names *names = pco_spec_names(spec, side);
     pco_nn_ffn_params params = {.size = sizeof params,
                                 .activation = spec->activation_function,
                                 .width = spec->d_model,
@@ -110,7 +105,7 @@ pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec,
 {
     char prefix[PCO_SPEC_NAME];
     const spec_namer namer = {nn, pco_spec_layer_name(spec, side, index, NULL, prefix)};
-    const pco_layer_names *names = spec_names(spec, side);
+    const pco_layer_names *names = pco_spec_names(spec, side);
     pco_nn_layer_params params = {
         .normalize_before = spec->normalize_before, .parallel = spec->parallel_residual, .norm = spec->norm};
     params.self_attention_norm = spec_name(&namer, names->self_attention_norm);
@@ -159,9 +154,14 @@ uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_
     else if (spec->position_embedding == PCO_POSITION_LEARNED)
         x = pco_binary(nn->graph, PCO_OP_ADD, x,
                        pco_nn_embedding(nn, positions, names->positions, position_rows, width));
-    if (types != PCO_NONE)
+    if (types != PCO_NONE) {
         x = pco_binary(nn->graph, PCO_OP_ADD, x,
                        pco_nn_embedding(nn, types, names->token_types, spec->token_types, width));
+    } else if (names->token_types) {
+        uint32_t first = pco_nn_weight(nn, names->token_types, 2, (int64_t[]){spec->token_types, width});
+        first = pco_cast(nn->graph, pco_slice_axis(nn->graph, first, 0, 0, 1), PCO_F32);
+        x = pco_binary(nn->graph, PCO_OP_ADD, x, first);
+    }
     return spec_end_embedding(nn, spec, names, x);
 }
 

@@ -116,6 +116,11 @@ void pco_hub_put_or_null(pco_hub_writer *w, const char *key, double value, int i
 void pco_hub_put_query_scalar(pco_hub_writer *w, const char *key);
 /* "layer_types", for each layer. */
 void pco_hub_put_types(pco_hub_writer *w);
+/* The activation, by the name that transformers has for it. */
+void pco_hub_put_activation(pco_hub_writer *w, const char *key, pco_nn_activation activation);
+/* An object, which `write` fills. */
+typedef void (*pco_hub_put_fn)(pco_hub_writer *w, const pco_model_spec *spec);
+void pco_hub_put_part(pco_hub_writer *w, const char *key, pco_hub_put_fn write);
 /* "sliding_window", null where there is none; and with "use_sliding_window" and "layer_types" (says_use). */
 void pco_hub_put_width(pco_hub_writer *w);
 void pco_hub_put_window(pco_hub_writer *w, int says_use);
@@ -130,7 +135,10 @@ typedef struct pco_hub {
 
     /* Encoders and encoder-decoders, whose spec has the names without what those of some files begin with. */
     const char *prefix;
+    const char *const *bare;   /* how names begin that stand without the prefix, ended by NULL; or NULL */
     const char *const *unused; /* how names begin that the model does without, ended by NULL; or NULL */
+    const char *unread;        /* a square projection that the class below has, and nobody reads: zeros in files that
+                                  are written; NULL: there is none */
     /* Tensors of more dimensions than the spec's graph has: without those of 1 in front, and all behind the first as
      * one. Ended by NULL; or NULL. */
     const char *const *flattened;
@@ -143,11 +151,16 @@ typedef struct pco_hub {
     const char *const *transposed; /* projections whose matrices are [in,out], ended by NULL; or NULL */
     const char *const *ignored;    /* ends of names of tensors that are no weights, ended by NULL; or NULL */
     double norm_offset;            /* is added to the weights of norms */
-    const char *class; /* that transformers has for a decoder with its output projection; NULL: none is written */
-    const pco_hub_keys *keys;                                     /* of a decoder that is written */
-    void (*write)(pco_hub_writer *w, const pco_model_spec *spec); /* keys that others have not; NULL: there are none */
+    const pco_hub_keys *keys;      /* of a decoder that is written */
+
     const char *experts; /* what stands before the number of an expert, whose tensors become stacks; or NULL */
     int grouped;         /* rows of the fused projection: for each key head its queries, its key, its value */
+
+    /* What is written: the class that transformers has for such a model with its output projection (NULL: none is), and
+     * keys that others have not. An encoder-decoder without `write` is only written from folders of its own family,
+     * whose config.json is copied. */
+    const char *class;
+    pco_hub_put_fn write;
 } pco_hub;
 
 /* For `unused` of an encoder: heads of tasks, and tables that are made from the config. */
@@ -180,7 +193,7 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
 pco_status pco_hub_read_images(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
                                pco_error *err) PCO_NODISCARD;
 
-/* The opposite, of a decoder: a config.json of a family that has a class, which the caller deletes. It is for its
+/* The opposite: a config.json of a family that has a class and says how, which the caller deletes. It is for its
  * reader to find out what of the spec it cannot say (pco_hub_read). Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_hub_write(const char *model_type, const pco_hub *hub, const pco_model_spec *spec, cJSON **root,
                          pco_error *err) PCO_NODISCARD;
@@ -206,6 +219,9 @@ int64_t pco_hub_paired_row(int64_t row, int64_t head, int64_t pair_rows);
 
 /* An element of a tensor of floats. */
 float pco_hub_element(const pco_weight *weight, int64_t i);
+
+/* The name of a tensor in files of the family, of which `name` is what the spec calls it. 0: it is too long. */
+int pco_hub_stored_name(const pco_hub *hub, const char *name, char to[PCO_SPEC_NAME]);
 
 /* Is it one of those that the model does without? */
 int pco_hub_unused(const pco_hub *hub, const char *name);

@@ -30,6 +30,14 @@ int pco_hub_unused(const pco_hub *hub, const char *name)
     return 0;
 }
 
+int pco_hub_stored_name(const pco_hub *hub, const char *name, char to[PCO_SPEC_NAME])
+{
+    const char *prefix = hub->prefix ? hub->prefix : "";
+    for (const char *const *begin = hub->bare; begin && *begin; begin++)
+        if (strncmp(name, *begin, strlen(*begin)) == 0) prefix = "";
+    return snprintf(to, PCO_SPEC_NAME, "%s%s", prefix, name) < PCO_SPEC_NAME;
+}
+
 /* The name behind the prefix, with the end that PyTorch gives to norms ("gamma" and "beta" in the first BERTs); NULL
  * without memory. */
 static char *hub_name(const char *name, const char *prefix)
@@ -117,8 +125,8 @@ static pco_status hub_complete_names(const pco_hub *hub, pco_weights *weights, p
  * tensor of no layer. */
 static const char *hub_part(const pco_hub *hub, const char *name)
 {
-    const size_t star = strcspn(hub->stack.layer, "*");
-    if (strncmp(name, hub->stack.layer, star) != 0) return NULL;
+    const size_t star = hub->stack.layer ? strcspn(hub->stack.layer, "*") : 0;
+    if (!star || strncmp(name, hub->stack.layer, star) != 0) return NULL;
     const size_t digits = strspn(name + star, "0123456789");
     return digits && name[star + digits] == '.' ? name + star + digits + 1 : NULL;
 }

@@ -95,6 +95,23 @@ void pco_hub_put_window(pco_hub_writer *w, int says_use)
     if (says_use && on) pco_hub_put_types(w);
 }
 
+void pco_hub_put_activation(pco_hub_writer *w, const char *key, pco_nn_activation activation)
+{
+    const char *name = "gelu_pytorch_tanh";
+    if (activation == PCO_NN_RELU) name = "relu";
+    if (activation == PCO_NN_GELU) name = "gelu";
+    if (activation == PCO_NN_SILU || activation == PCO_NN_SWIGLU) name = "silu";
+    pco_hub_put_text(w, key, name);
+}
+
+void pco_hub_put_part(pco_hub_writer *w, const char *key, pco_hub_put_fn write)
+{
+    pco_hub_writer part = {.root = cJSON_CreateObject(), .spec = w->spec};
+    if (part.root) write(&part, w->spec);
+    w->failed |= part.failed;
+    hub_give(w, w->root, key, part.root);
+}
+
 /* ---- RoPE ----------------------------------------------------------------------------------------------- */
 
 static void hub_put_factors(pco_hub_writer *w, cJSON *to, const char *key, const float *factors)
@@ -177,17 +194,6 @@ static void hub_put_rope(pco_hub_writer *w, const pco_hub_keys *keys)
 
 /* ---- a decoder ------------------------------------------------------------------------------------------ */
 
-static const char *hub_activation(pco_nn_activation activation)
-{
-    switch (activation) {
-    case PCO_NN_RELU: return "relu";
-    case PCO_NN_GELU: return "gelu";
-    case PCO_NN_SILU:
-    case PCO_NN_SWIGLU: return "silu";
-    default: return "gelu_pytorch_tanh";
-    }
-}
-
 static void hub_put_decoder(pco_hub_writer *w, const pco_hub_keys *keys)
 {
     const pco_model_spec *spec = w->spec;
@@ -200,7 +206,7 @@ static void hub_put_decoder(pco_hub_writer *w, const pco_hub_keys *keys)
     pco_hub_put_size(w, keys->context, spec->max_position_embeddings);
     pco_hub_put_size(w, "vocab_size", spec->vocab_size[PCO_DECODER]);
     pco_hub_put_number(w, keys->eps, spec->norm.eps);
-    pco_hub_put_text(w, keys->activation, hub_activation(spec->activation_function));
+    pco_hub_put_activation(w, keys->activation, spec->activation_function);
     pco_hub_put_bool(w, "tie_word_embeddings", spec->tie_word_embeddings);
     if (spec->position_embedding == PCO_POSITION_ROPE) hub_put_rope(w, keys);
 }
@@ -215,7 +221,7 @@ pco_status pco_hub_write(const char *model_type, const pco_hub *hub, const pco_m
         pco_hub_put_text(&w, "model_type", model_type);
         hub_give(&w, classes, NULL, cJSON_CreateString(hub->class));
         hub_give(&w, w.root, "architectures", classes);
-        hub_put_decoder(&w, hub->keys);
+        if (hub->keys) hub_put_decoder(&w, hub->keys);
         if (hub->write) hub->write(&w, spec);
     }
     if (w.root && !w.failed) {

@@ -126,6 +126,36 @@ static pco_status model_add_ends(pco_model_file *file, const cJSON *root, const 
     return PCO_OK;
 }
 
+/* The tokenizer of a folder as Hugging Face's; of an encoder-decoder perhaps one for each side, in folders of it. None
+ * is no error: ids alone can be run and judged. */
+static pco_status model_open_tokenizers(const char *folder, const char *path, pco_model_file *file, pco_error *err)
+{
+    static const char *const places[] = {"encoder", "decoder"};
+    pco_tokenizer **const tokenizers[] = {&file->source, &file->target};
+    pco_error why;
+    pco_status status = pco_tokenizer_open_folder(folder, &file->target, &why);
+    file->source = file->target;
+    const int pair = status == PCO_ERROR_NOT_FOUND && !file->spec.decoder_only && !file->spec.encoder_only;
+    for (int side = 0; side < 2 && pair; side++) {
+        char *place = NULL;
+        if (asprintf(&place, "%s/%s", folder, places[side]) < 0)
+            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+        status =
+            pco_is_directory(place) ? pco_tokenizer_open_folder(place, tokenizers[side], &why) : PCO_ERROR_NOT_FOUND;
+        free(place);
+        if (status) break;
+    }
+    if (status == PCO_ERROR_NOT_FOUND && !file->source) return PCO_OK;
+    if (status) return pco_fail(err, status, "%s", why.message);
+    for (int side = 0; side < 2 && !status; side++) {
+        const int64_t vocab = file->spec.vocab_size[side];
+        if (pco_tokenizer_vocab_size(*tokenizers[side]) > (uint64_t)vocab)
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'vocab_size' is %" PRId64,
+                              path, pco_tokenizer_vocab_size(*tokenizers[side]), vocab);
+    }
+    return status;
+}
+
 /* What ends a text, also by generation_config.json, and the tokenizer of a folder as Hugging Face's. */
 static pco_status model_read_hub(const char *folder, const char *path, const cJSON *root, pco_model_file *file,
                                  pco_error *err)
@@ -139,17 +169,7 @@ static pco_status model_read_hub(const char *folder, const char *path, const cJS
     if (!status && generation) status = model_add_ends(file, generation, name, err);
     cJSON_Delete(generation);
     free(name);
-    if (status) return status;
-    pco_error why;
-    status = pco_tokenizer_open_folder(folder, &file->target, &why);
-    file->source = file->target;
-    if (status == PCO_ERROR_NOT_FOUND) return PCO_OK; /* ids alone can be run and judged */
-    if (status) return pco_fail(err, status, "%s", why.message);
-    const int64_t vocab = file->spec.vocab_size[PCO_DECODER];
-    if (pco_tokenizer_vocab_size(file->target) > (uint64_t)vocab)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'vocab_size' is %" PRId64, path,
-                        pco_tokenizer_vocab_size(file->target), vocab);
-    return PCO_OK;
+    return status ? status : model_open_tokenizers(folder, path, file, err);
 }
 
 /* The spec of what reads images, where something does. */

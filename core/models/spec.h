@@ -31,7 +31,8 @@ typedef struct pco_stack_names {
     const char *positions;                /* the table of learned positions */
     const char *layer;
     const char *last_norm;
-    const char *token_types;          /* the table of token types, added to the embeddings; NULL: none */
+    const char *token_types;          /* the table of token types, added to the embeddings; NULL: none. Where there is
+                                         no input for types, all are 0 */
     const char *embedding_norm;       /* of the sum of all embeddings; NULL: none */
     const char *embedding_projection; /* from embedding_size to d_model, behind that norm; NULL: none */
     const char *relative_bias;        /* [relative_buckets,H], added to the scores of all layers; NULL: none */
@@ -171,6 +172,12 @@ static inline void pco_spec_set_norm(pco_model_spec *spec)
 {
     spec->norm.size = sizeof spec->norm;
     spec->norm.width = spec->d_model;
+}
+
+/* Names of the layers of a side. */
+static inline const pco_layer_names *pco_spec_names(const pco_model_spec *spec, pco_model_side side)
+{
+    return side == PCO_DECODER && spec->decoder_names ? spec->decoder_names : &spec->names;
 }
 
 /* The name of a part of a layer, or of the layer itself for NULL; written to `name`, and returned. */

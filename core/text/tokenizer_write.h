@@ -20,8 +20,10 @@ pco_status pco_tokenizer_sample(const pco_tokenizer *tokenizer, pco_writer *out,
 
 /* tokenizer.json of Hugging Face, which the caller deletes, of a tokenizer of a GGUF file (byte-level BPE,
  * SentencePiece's BPE and Unigram) or from a list (byte-level BPE, characters). `tokenizers` makes the same ids of it,
- * but where two tokens of a BPE of SentencePiece have the same score. Errors: UNSUPPORTED for other kinds, and for
+ * but where two tokens of a BPE of SentencePiece have the same score. `around`: which of
+ * PCO_ENCODE_BOS and PCO_ENCODE_EOS it is to put around texts. Errors: UNSUPPORTED for other kinds, and for
  * tokens that are there twice or no text; OUT_OF_HOST_MEMORY. */
-pco_status pco_tokenizer_make_json(const pco_tokenizer *tokenizer, cJSON **root, pco_error *err) PCO_NODISCARD;
+pco_status pco_tokenizer_make_json(const pco_tokenizer *tokenizer, uint32_t around, cJSON **root,
+                                   pco_error *err) PCO_NODISCARD;
 
 #endif

@@ -330,11 +330,11 @@ static void make_special(json_maker *m, cJSON *list, cJSON *specials, const char
     make_give(m, specials, text, special);
 }
 
-static void make_around(json_maker *m)
+static void make_around(json_maker *m, uint32_t around)
 {
     const pco_tokenizer *tokenizer = m->tokenizer;
-    const int32_t bos = tokenizer->add_bos ? tokenizer->special.bos : -1,
-                  eos = tokenizer->add_eos ? tokenizer->special.eos : -1;
+    const int32_t bos = around & PCO_ENCODE_BOS ? tokenizer->special.bos : -1,
+                  eos = around & PCO_ENCODE_EOS ? tokenizer->special.eos : -1;
     static const char *const sides[] = {"A", "B"};
     if (bos < 0 && eos < 0) {
         make_give(m, m->root, "post_processor", cJSON_CreateNull());
@@ -351,7 +351,7 @@ static void make_around(json_maker *m)
         }
 }
 
-pco_status pco_tokenizer_make_json(const pco_tokenizer *tokenizer, cJSON **root, pco_error *err)
+pco_status pco_tokenizer_make_json(const pco_tokenizer *tokenizer, uint32_t around, cJSON **root, pco_error *err)
 {
     json_maker m = {.tokenizer = tokenizer, .root = cJSON_CreateObject()};
     const int byte_level = tokenizer->pairs && tokenizer->spelling[0][0],
@@ -372,7 +372,7 @@ pco_status pco_tokenizer_make_json(const pco_tokenizer *tokenizer, cJSON **root,
     if (!status && !byte_level && unigram) make_unigram(&m);
     if (!status && characters) make_characters(&m);
     if (!status && !byte_level && !unigram && !characters) make_llama(&m);
-    make_around(&m);
+    make_around(&m, around);
     if (!status && m.failed) status = text_no_memory(err);
     if (status)
         cJSON_Delete(m.root);

@@ -132,8 +132,22 @@ run convert "$families/qwen2.gguf" "$work/x" -t f16 --output-type f32; status ".
 run convert "$work/mamba.gguf" "$work/x"; status "a model that nobody knows" 1
 run convert "$families/qwen2.gguf" "$work/no/such/place"; status "no folder above it" 1; says "where" err 'no/such/place cannot be made'
 run convert "$tests/golden/encoders/bert" "$work/x"; status "a family that is not written" 1
-run convert "$tests/../models/dates" "$work/x"; status "an encoder-decoder" 1; says "it is told" err 'no family of Hugging Face'
-run convert "$tests/../models/dates" "$work/x.gguf"; status "... nor as GGUF" 1
+run convert "$tests/../models/dates" "$work/x.gguf"; status "an encoder-decoder as GGUF" 1
+run convert "$tests/../models/dates" "$work/dates"; status "... as a folder" 0
+for model in "$tests/../models/dates" "$work/dates"; do
+    run run "$model" --prompt "March 5, 1999"; status "run ${model##*/}" 0; says "the same answer" out '^1999-03-05$'
+done
+run convert "$tests/golden/seq2seq/t5" "$work/t5"; status "T5" 0
+if cmp -s "$tests/golden/seq2seq/t5/config.json" "$work/t5/config.json"; then ok "its config.json, byte by byte"; else bad "its config.json" "it is another"; fi
+run convert "$work/t5" "$work/t5-half" -t f16; status "... in f16" 0
+sed 's/"dtype": "float32"/"dtype": "float16"/' "$work/t5/config.json" > "$work/config.f16"
+if cmp -s "$work/config.f16" "$work/t5-half/config.json"; then ok "only the type is another"; else bad "only the type is another" "more is"; fi
+sed -i '/"dtype"/d' "$work/t5/config.json"
+run convert "$work/t5" "$work/t5-bf16" -t bf16; status "a type that was not said" 0
+if grep -q '^  "torch_dtype": "bfloat16",$' "$work/t5-bf16/config.json"; then ok "is said"; else bad "is said" "it is not"; fi
+run convert "$tests/golden/speech/whisper" "$work/whisper"; status "Whisper" 0
+run transcribe "$tests/golden/speech/whisper" "$tests/golden/speech/sound.wav" --json; cp "$work/out" "$work/heard"
+run transcribe "$work/whisper" "$tests/golden/speech/sound.wav" --json; status "... transcribes" 0; same "the same text" "$work/out" "$work/heard"
 if [ -e "$work/x" ] || ls -d "$work"/*.portico-* > /dev/null 2>&1; then bad "no folder is left" "$(ls "$work")"; else ok "no folder is left"; fi
 
 # Nothing half written.

@@ -49,6 +49,14 @@ typedef struct config_family {
     "\"tie_encoder_decoder\": false, \"tie_word_embeddings\": true, \"top_k\": 50, \"top_p\": 1.0, " \
     "\"torchscript\": false, \"transformers_version\": \"4.16.0.dev0\", \"use_bfloat16\": false"
 
+/* The parts of an encoder-decoder, up to what is to differ. */
+#define CONFIG_PAIR_ENCODER \
+    "{\"model_type\": \"megatron-bert\", \"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"intermediate_size\": 48, \"hidden_act\": \"gelu\", \"max_position_embeddings\": 40"
+#define CONFIG_PAIR_DECODER \
+    "{\"model_type\": \"blenderbot\", \"vocab_size\": 64, \"decoder_layers\": 2, \"decoder_attention_heads\": 4, " \
+    "\"decoder_ffn_dim\": 48, \"activation_function\": \"gelu\", \"max_position_embeddings\": 40"
+
 static const config_family families[] = {
     {"llama", CONFIG_DECODER, {CONFIG_NO_DECODER}},
     {"mistral", CONFIG_DECODER, {CONFIG_NO_DECODER, {"sliding_window", "-1", NULL}}},
@@ -128,9 +136,9 @@ static const config_family families[] = {
       {"is_encoder_decoder", "false", NULL}}},
     {"marian",
      CONFIG_SEQ2SEQ,
-     {{"share_encoder_decoder_embeddings", "false", NULL},
+     {{"share_encoder_decoder_embeddings", "1", NULL},
       {"normalize_embedding", "true", NULL},
-      {"static_position_embeddings", "false", NULL},
+      {"static_position_embeddings", "0", NULL},
       {"decoder_vocab_size", "65", NULL},
       {"activation_function", "\"mish\"", NULL}}},
     {"t5",
@@ -146,6 +154,17 @@ static const config_family families[] = {
       {"encoder_attention_heads", "5", NULL},
       {"max_source_positions", "0", NULL},
       {"activation_function", "\"mish\"", NULL},
+      {"is_encoder_decoder", "false", NULL}}},
+    {"encoder-decoder",
+     "\"decoder_start_token_id\": 1, \"encoder\": " CONFIG_PAIR_ENCODER
+     ", \"layer_norm_eps\": 1e-5}, \"decoder\": " CONFIG_PAIR_DECODER ", \"d_model\": 32}",
+     {{"encoder", CONFIG_PAIR_ENCODER "}", "'layer_norm_eps' is 1e-12, and the decoder's is 1e-05"},
+      {"encoder", "{\"model_type\": \"bert\"}", "'model_type' is bert"},
+      {"encoder", CONFIG_PAIR_ENCODER ", \"layer_norm_eps\": 1e-5, \"invented\": 1}", "'invented'"},
+      {"decoder", "{\"model_type\": \"gpt2\"}", "'model_type' is gpt2"},
+      {"decoder", CONFIG_PAIR_DECODER ", \"d_model\": 36}", "'d_model'"},
+      {"decoder", CONFIG_PAIR_DECODER ", \"d_model\": 32, \"scale_embedding\": true}", "'scale_embedding'"},
+      {"decoder", "[]", "'decoder' must be an object"},
       {"is_encoder_decoder", "false", NULL}}},
     {"vit",
      "\"hidden_size\": 32, \"num_attention_heads\": 4, \"patch_size\": 16",
