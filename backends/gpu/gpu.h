@@ -143,9 +143,10 @@ typedef struct pco_gpu_driver {
     uint32_t (*timings)(pco_gpu_device *device, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity);
 } pco_gpu_driver;
 
-/* A constant of a variant (gpu_variant), set to one of its legal values: what a tuner tries. */
+/* A constant of a variant (gpu_variant, lower.h) that has another value than its initial one. */
+enum { PCO_GPU_MOST_SETTINGS = 64 };
 typedef struct pco_gpu_setting {
-    const char *variant, *constant;
+    const struct gpu_constant *constant;
     uint32_t value;
 } pco_gpu_setting;
 
@@ -158,9 +159,8 @@ struct pco_gpu_device {
     uint32_t inspect; /* what the compiler says of kernels is kept */
     uint32_t n_made;
     pco_gpu_made *made[PCO_GPU_MOST_MADE];
-    /* NULL: each constant has its initial value. Not to be changed between `propose` and `prepare`. */
-    const pco_gpu_setting *settings;
     uint32_t n_settings;
+    pco_gpu_setting settings[PCO_GPU_MOST_SETTINGS]; /* pco_program_api.tune */
 };
 
 /* Row, code and source of a kernel, of the table or made; a row is NULL where there is no kernel of that number. */
@@ -185,6 +185,12 @@ struct pco_program {
 };
 
 extern const pco_program_api pco_gpu_program_api;
+
+/* pco_program_api.tunables and tune (tunables.c). */
+uint32_t pco_gpu_tunables(pco_device *device, uint32_t op, const char *variant, pco_tunable *tunables,
+                          uint32_t capacity);
+pco_status pco_gpu_tune(pco_device *device, uint32_t op, const char *variant, const char *tunable, uint32_t value,
+                        pco_error *err);
 
 /* Fills info->edges: the workgroups, tiles and subgroup widths of the kernels on a device with these limits. */
 void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info);

@@ -364,9 +364,7 @@ uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t
     const gpu_constant *constant = &variant->constants[i];
     for (uint32_t s = 0; s < gpu->device->n_settings; s++) {
         const pco_gpu_setting *setting = &gpu->device->settings[s];
-        if (strcmp(setting->variant, variant->name) || strcmp(setting->constant, constant->name)) continue;
-        for (uint32_t v = 0; v < GPU_MAX_VALUES; v++)
-            if (setting->value && setting->value == constant->values[v]) return setting->value;
+        if (setting->constant == constant) return setting->value;
     }
     return constant->initial;
 }

@@ -366,6 +366,8 @@ const pco_program_api pco_gpu_program_api = {
     .describe = gpu_describe,
     .segments_until = gpu_segments_until,
     .pipelines = gpu_pipelines,
+    .tunables = pco_gpu_tunables,
+    .tune = pco_gpu_tune,
 };
 
 static void gpu_add_edge(pco_device_info *info, uint32_t size)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BENCH_FIGURES = 256 };
+enum { BENCH_FIGURES = 2048 };
 
 /* What is timed, and so which options say something. */
 enum { BENCH_OP = 1, BENCH_MODEL = 2, BENCH_OVERHEAD = 4 };
@@ -18,6 +18,8 @@ static const cli_option BENCH_OPTIONS[] = {
     {CLI_TEXT("--python", bench_arguments, python), .uses = BENCH_OVERHEAD},
     {CLI_TEXT("--op", bench_arguments, op), .uses = BENCH_OP},
     {CLI_TEXT("--variant", bench_arguments, variant), .uses = BENCH_OP},
+    {CLI_FLAG("--variants", bench_arguments, variants), .uses = BENCH_OP},
+    {CLI_FLAG("--tunables", bench_arguments, tunables), .uses = BENCH_OP},
     {CLI_NUMBER("--seconds", bench_arguments, seconds, 0.001, 3600), .uses = BENCH_OP | BENCH_MODEL | BENCH_OVERHEAD},
     {CLI_FLAG("--cpu-time", bench_arguments, processor), .uses = BENCH_OP},
     {CLI_WHOLE("--prompt-tokens", bench_arguments, prompt_tokens, 1, 1 << 24), .uses = BENCH_MODEL},
@@ -42,31 +44,47 @@ static int bench_parse(int argc, char **argv, bench_arguments *arguments)
         return CLI_USAGE;
     }
     if (strcmp(arguments->op, "all") == 0) arguments->op = "*";
+    if (arguments->variants && arguments->variant) {
+        cli_error("bench: --variants is all of them, and --variant some: one of the two; see portico bench --help");
+        return CLI_USAGE;
+    }
+    if ((arguments->variants || arguments->tunables) && !arguments->variant) arguments->variant = "*";
     return use != BENCH_OP || bench_op_check(arguments->op) ? CLI_OK : CLI_USAGE;
+}
+
+/* What is said behind the numbers: its peer, the device's clock, what a variant's tunables are initially. */
+static void bench_print_notes(const bench_figure *f)
+{
+    const char *before = "";
+    if (*f->peer) printf("%s", f->peer), before = "; ";
+    if (f->device > 0) printf("%s%.3f ms by the device's clock", before, f->device), before = "; ";
+    for (uint32_t t = 0; t < f->n_tunables && !*f->set; t++)
+        printf("%s%s=%u%s", t ? ", " : before, f->tunables[t].name, f->tunables[t].value,
+               t + 1 == f->n_tunables ? " initially" : "");
+    putchar('\n');
 }
 
 static void bench_print(const pco_device_entry *device, const bench_figure *figures, uint32_t count)
 {
     int variant = 0; /* columns of the longest, with a space in front */
     for (uint32_t i = 0; i < count; i++) {
-        const int length = (int)strlen(figures[i].variant);
+        const int length = (int)(strlen(figures[i].variant) + strlen(figures[i].set)) + (*figures[i].set ? 1 : 0);
         if (length && length + 1 > variant) variant = length + 1;
     }
     printf("%s: %s, %s\n", device->id, device->info.name, device->info.driver);
     for (uint32_t i = 0; i < count; i++) {
         const bench_figure *f = &figures[i];
         char name[128];
-        snprintf(name, sizeof name, "%-14s%s%s", f->name, *f->variant ? " " : "", f->variant);
+        snprintf(name, sizeof name, "%-14s%s%s%s%s", f->name, *f->variant ? " " : "", f->variant, *f->set ? " " : "",
+                 f->set);
         if (*f->error) {
             int column = printf("  %-*s ", 14 + variant, name);
             cli_wrap(f->error, column, column);
             continue;
         }
-        char by_device[64] = "";
-        if (f->device > 0)
-            snprintf(by_device, sizeof by_device, "%s%.3f ms by the device's clock", *f->peer ? "; " : "", f->device);
-        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  %s%s\n", 14 + variant, name, f->milliseconds, f->rate, f->unit,
-               f->repetitions, f->peer, by_device);
+        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  ", 14 + variant, name, f->milliseconds, f->rate, f->unit,
+               f->repetitions);
+        bench_print_notes(f);
     }
 }
 
@@ -99,6 +117,13 @@ static void bench_json(pco_json_writer *json, const pco_device_entry *device, co
         pco_json_begin_object(json);
         bench_json_text(json, "name", f->name);
         bench_json_text(json, "variant", f->variant);
+        pco_json_key(json, "tunables");
+        pco_json_begin_object(json);
+        for (uint32_t t = 0; t < f->n_tunables; t++) {
+            pco_json_key(json, f->tunables[t].name);
+            pco_json_write_int(json, f->tunables[t].value);
+        }
+        pco_json_end_object(json);
         bench_json_number(json, "milliseconds", f->milliseconds);
         bench_json_number(json, "device_milliseconds", f->device);
         bench_json_number(json, "rate", f->rate);
@@ -132,7 +157,10 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
                pco_registry_config(registry)->threads);
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
         const pco_device_entry *device = &devices[indices[i]];
-        bench_setup setup = {.device = device->id, .seconds = arguments->seconds, .variant = arguments->variant};
+        bench_setup setup = {.device = device->id,
+                             .seconds = arguments->seconds,
+                             .variant = arguments->variant,
+                             .tunables = arguments->tunables};
         if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
         fprintf(stderr, "%s ...\n", device->id);
         uint32_t n = 1;
@@ -181,8 +209,8 @@ static int bench_run(int argc, char **argv)
 const cli_command cli_bench = {
     .name = "bench",
     .summary = "speed of operations, or of a model",
-    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--variant PATTERN] [--seconds S]\n"
-            "                        [--cpu-time] [--json]\n"
+    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--variant PATTERN | --variants]\n"
+            "                        [--tunables] [--seconds S] [--cpu-time] [--json]\n"
             "       portico bench MODEL [--devices LIST] [--prompt-tokens N] [-n N] [--context N] [--seconds "
             "S] [--json]\n"
             "       portico bench overhead [--devices LIST] [--python PROGRAM] [--seconds S] [--json]\n\n"
@@ -206,6 +234,10 @@ const cli_command cli_bench = {
             "  --op NAME          one figure, a pattern, or `all` (default)\n"
             "  --variant PATTERN  instead of what a model would run, each kernel variant of that name, alone and one\n"
             "                     after the other: '*' for all (names as in portico conformance)\n"
+            "  --variants         all variants, as --variant '*'\n"
+            "  --tunables         of each variant also a line for each legal value of each of its tunables (lanes\n"
+            "                     that share a sum, invocations of a workgroup), the others at their initial values;\n"
+            "                     values that change nothing of what is launched are left out\n"
             "  --seconds S        time per figure (default 0.5), at least 3 runs\n"
             "  --cpu-time         processor time divided by the number of threads, instead of the clock: for\n"
             "                     devices that are the processor, while it has other work to do\n"

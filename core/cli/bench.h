@@ -14,6 +14,7 @@ enum { BENCH_MAX = 4 }; /* things that are timed against each other */
 typedef struct bench_arguments {
     const char *what; /* "op", "overhead", or a model */
     const char *devices, *op, *variant, *python;
+    int variants, tunables;                     /* all variants; and their tunables */
     int64_t prompt_tokens, max_tokens, context; /* of a model; 0: as bench_model chooses */
     double seconds;
     int json, processor;
@@ -25,21 +26,28 @@ typedef struct bench_setup {
     double seconds;       /* per timed thing */
     uint32_t processor;   /* > 0: processor time divided by so many threads, instead of the clock */
     const char *variant;  /* pattern: kernel variants are timed; NULL: what a session runs */
+    int tunables;         /* of variants: with each value of each tunable */
     pco_session *session; /* of the figure under way */
 } bench_setup;
 
 /* One result line. */
 typedef struct bench_figure {
     char name[64];
-    char variant[PCO_VARIANT_TEXT]; /* "" for what a session runs */
-    double milliseconds;            /* median of the runs */
-    double device;                  /* the same by the device's own clock, its kernels alone; 0: it has none */
-    double rate;                    /* in `unit` */
-    const char *unit;               /* "GFLOP/s", "GB/s" */
-    double of_copy;                 /* fraction of the bandwidth of a copy; 0: not compared */
-    char peer[192];                 /* what it was compared with, and the ratio; "" for none */
-    double ratio;                   /* to the peer: above 1 is faster than it; 0: none */
-    char error[512];                /* why there is no figure; "" when there is */
+    char variant[PCO_VARIANT_TEXT];  /* "" for what a session runs */
+    char set[PCO_VARIANT_NAME + 12]; /* the tunable that is not as it is initially: "lanes=16"; "" for none */
+    uint32_t n_tunables;             /* of a variant, where they were asked for, with their values */
+    struct {
+        const char *name;
+        uint32_t value;
+    } tunables[PCO_TUNABLES];
+    double milliseconds; /* median of the runs */
+    double device;       /* the same by the device's own clock, its kernels alone; 0: it has none */
+    double rate;         /* in `unit` */
+    const char *unit;    /* "GFLOP/s", "GB/s" */
+    double of_copy;      /* fraction of the bandwidth of a copy; 0: not compared */
+    char peer[192];      /* what it was compared with, and the ratio; "" for none */
+    double ratio;        /* to the peer: above 1 is faster than it; 0: none */
+    char error[512];     /* why there is no figure; "" when there is */
     int repetitions;
 } bench_figure;
 

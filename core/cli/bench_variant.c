@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/trial.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,37 +120,105 @@ static pco_status bench_variant_time(const bench_setup *setup, pco_trial *trial,
     return status;
 }
 
-static pco_status bench_variants_time(const bench_setup *setup, const pco_open_device *on, const bench_alone *alone,
-                                      bench_node *one, bench_figure *figures, uint32_t capacity, uint32_t *count,
-                                      pco_error *err)
+/* The variants of one node, under way. */
+typedef struct bench_variants_run {
+    const bench_setup *setup;
+    const bench_alone *alone;
+    bench_node *one;
+    pco_trial trial;
+    const pco_variant *variant; /* this one, and its tunables */
+    pco_tunable tunables[PCO_TUNABLES];
+    uint32_t n_tunables;
+    bench_figure *figures;
+    uint32_t capacity, count;
+} bench_variants_run;
+
+/* Times the variant as it is set, with tunable `set` (PCO_NONE: all are as they are initially) at `value`. Errors:
+ * DEVICE_LOST; of others the figure says why there is none. */
+static pco_status bench_variants_figure(bench_variants_run *run, uint32_t set, uint32_t value, pco_error *err)
 {
-    const pco_part part = {
-        .size = sizeof part, .n_tensors = one->n_tensors, .n_nodes = 1, .tensors = one->tensors, .nodes = &one->node};
-    pco_trial trial = pco_trial_of(on, &part);
+    if (run->count == run->capacity) return PCO_OK;
+    bench_figure *figure = &run->figures[run->count++];
+    double seconds = 0;
+    *figure = (bench_figure){.unit = "", .n_tunables = run->n_tunables};
+    snprintf(figure->name, sizeof figure->name, "%s", run->alone->name);
+    pco_variant_text(run->variant, figure->variant);
+    for (uint32_t t = 0; t < run->n_tunables; t++) {
+        figure->tunables[t].name = run->tunables[t].name;
+        figure->tunables[t].value = t == set ? value : run->tunables[t].initial;
+    }
+    if (set != PCO_NONE) snprintf(figure->set, sizeof figure->set, "%.31s=%" PRIu32, run->tunables[set].name, value);
+    const pco_status status = bench_variant_time(run->setup, &run->trial, run->one, figure, &seconds, err);
+    if (status == PCO_ERROR_DEVICE_LOST) return status;
+    if (status)
+        snprintf(figure->error, sizeof figure->error, "%.500s", err->message);
+    else
+        bench_rate(figure, seconds, run->alone->flops, run->alone->bytes);
+    return PCO_OK;
+}
+
+/* A number for what the node would launch; 0: the plugin does not tell. */
+static uint64_t bench_variants_code(const bench_variants_run *run)
+{
+    enum { MOST = 64 };
+    uint64_t pipelines[MOST], sum = 0;
+    const uint32_t n = pco_trial_pipelines(&run->trial, pipelines, MOST);
+    for (uint32_t i = 0; i < n && i < MOST; i++) sum = sum * 31 + pipelines[i];
+    return sum;
+}
+
+/* Each value of each tunable that launches what no value before it did. */
+static pco_status bench_variants_tune(bench_variants_run *run, pco_error *err)
+{
+    enum { MOST = 64 };
+    uint64_t seen[MOST] = {bench_variants_code(run)};
+    uint32_t n_seen = 1;
+    pco_status status = PCO_OK;
+    for (uint32_t t = 0; t < run->n_tunables && !status; t++) {
+        const pco_tunable *one = &run->tunables[t];
+        for (uint32_t v = 0; v < one->n_values && !status && !cli_interrupted(); v++) {
+            status = pco_variant_tune(&run->trial.on, run->alone->op, run->variant, one, one->values[v], err);
+            if (status) break;
+            const uint64_t code = bench_variants_code(run);
+            uint32_t k = 0;
+            while (k < n_seen && (seen[k] != code || !code)) k++;
+            if (one->values[v] == one->initial || k < n_seen) continue;
+            if (n_seen < MOST) seen[n_seen++] = code;
+            status = bench_variants_figure(run, t, one->values[v], err);
+        }
+        pco_error ignored;
+        if (pco_variant_tune(&run->trial.on, run->alone->op, run->variant, one, one->initial, status ? &ignored : err))
+            status = PCO_ERROR_INTERNAL;
+    }
+    return status;
+}
+
+/* All variants that match, and their tunables. */
+static pco_status bench_variants_time(bench_variants_run *run, pco_error *err)
+{
     pco_variant variants[PCO_VARIANTS];
     uint32_t n, chosen;
-    pco_status status = pco_trial_supports(&trial, err);
-    if (!status) status = pco_trial_variants(&trial, variants, &n, err);
-    if (!status) status = pco_trial_propose(&trial, err);
+    pco_trial *trial = &run->trial;
+    pco_status status = pco_trial_supports(trial, err);
+    if (!status) status = pco_trial_variants(trial, variants, &n, err);
+    if (!status) status = pco_trial_propose(trial, err);
     if (status) return status;
-    chosen = trial.nodes[0].variant;
-    for (uint32_t v = 0; v < n && *count < capacity && !cli_interrupted(); v++) {
-        if (!pco_variant_matches(&variants[v], setup->variant)) continue;
-        bench_figure *figure = &figures[(*count)++];
-        double seconds = 0;
-        *figure = (bench_figure){.unit = ""};
-        snprintf(figure->name, sizeof figure->name, "%s", alone->name);
-        pco_variant_text(&variants[v], figure->variant);
-        one->node.variant = pco_variant_forced(on, v);
-        status = bench_variant_time(setup, &trial, one, figure, &seconds, err);
-        if (status == PCO_ERROR_DEVICE_LOST) return status;
-        if (status)
-            snprintf(figure->error, sizeof figure->error, "%.500s", err->message);
-        else
-            bench_rate(figure, seconds, alone->flops, alone->bytes);
-        if (v == chosen) snprintf(figure->peer, sizeof figure->peer, "the device's choice");
+    chosen = trial->nodes[0].variant;
+    for (uint32_t v = 0; v < n && !status && !cli_interrupted(); v++) {
+        if (!pco_variant_matches(&variants[v], run->setup->variant)) continue;
+        const uint32_t first = run->count;
+        run->variant = &variants[v];
+        run->n_tunables = 0;
+        run->one->node.variant = pco_variant_forced(&trial->on, v);
+        if (run->setup->tunables)
+            status =
+                pco_variant_tunables(&trial->on, run->alone->op, run->variant, run->tunables, &run->n_tunables, err);
+        if (!status) status = bench_variants_figure(run, PCO_NONE, 0, err);
+        if (v == chosen && first < run->count)
+            snprintf(run->figures[first].peer, sizeof run->figures[first].peer, "the device's choice");
+        if (!status) status = bench_variants_tune(run, err);
     }
-    return PCO_OK;
+    return status;
 }
 
 uint32_t bench_variants(const bench_setup *setup, pco_registry *registry, const bench_alone *alone,
@@ -171,7 +240,18 @@ uint32_t bench_variants(const bench_setup *setup, pco_registry *registry, const 
     }
     const int opened = !status;
     if (!status) status = bench_node_take(alone->graph, alone->op, &one, &err);
-    if (!status) status = bench_variants_time(setup, &on, alone, &one, figures, capacity, &count, &err);
+    if (!status) {
+        const pco_part part = {
+            .size = sizeof part, .n_tensors = one.n_tensors, .n_nodes = 1, .tensors = one.tensors, .nodes = &one.node};
+        bench_variants_run run = {.setup = setup,
+                                  .alone = alone,
+                                  .one = &one,
+                                  .trial = pco_trial_of(&on, &part),
+                                  .figures = figures,
+                                  .capacity = capacity};
+        status = bench_variants_time(&run, &err);
+        count = run.count;
+    }
     if (opened) on.plugin->device->close(on.device);
     bench_node_free(&one);
     if (status && count < capacity) bench_refuse(&figures[count++], alone->name, &err);

@@ -51,6 +51,13 @@ static pco_status variant_refuse(const pco_node *node, const pco_variant *varian
                     variant->name, node->name, pco_node_op_name(node), what);
 }
 
+/* A name as variants and their tunables have them. */
+static int variant_is_name(const char *name)
+{
+    const size_t length = strnlen(name, PCO_VARIANT_NAME);
+    return length && length < PCO_VARIANT_NAME && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
+}
+
 static pco_status variant_check(const pco_device_info *info, const pco_node *node, const pco_variant *variants,
                                 uint32_t index, pco_error *err)
 {
@@ -59,9 +66,7 @@ static pco_status variant_check(const pco_device_info *info, const pco_node *nod
     if (!variant->name)
         return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin lists a variant without a name for node '%s' (%s)",
                         node->name, pco_node_op_name(node));
-    const size_t length = strnlen(variant->name, PCO_VARIANT_NAME);
-    if (!length || length == PCO_VARIANT_NAME ||
-        strspn(variant->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)
+    if (!variant_is_name(variant->name))
         return variant_refuse(node, variant, "which is not made of up to 31 of a-z, 0-9 and _", err);
     if (variant->form >= N_FORMS) return variant_refuse(node, variant, "whose form does not exist", err);
     if (width && (width & (width - 1) || width < info->subgroup_min || width > info->subgroup_max))
@@ -83,4 +88,45 @@ pco_status pco_variants(const pco_open_device *on, const pco_part *part, uint32_
     for (uint32_t i = 0; i < *count && !status; i++)
         status = variant_check(on->info, &part->nodes[node], variants, i, err);
     return status;
+}
+
+/* ---- tunables ---- */
+
+/* What is wrong with tunable `index` of the list, or NULL. */
+static const char *tunable_fault(const pco_tunable *tunables, uint32_t index)
+{
+    const pco_tunable *one = &tunables[index];
+    uint32_t initial = 0;
+    if (!one->name || !variant_is_name(one->name)) return "whose name is not made of up to 31 of a-z, 0-9 and _";
+    for (uint32_t i = 0; i < index; i++)
+        if (strcmp(tunables[i].name, one->name) == 0) return "twice";
+    if (one->n_values < 2 || !one->values) return "which has no two values";
+    for (uint32_t v = 0; v < one->n_values; v++) {
+        if (v && one->values[v] <= one->values[v - 1]) return "whose values do not ascend";
+        initial += one->values[v] == one->initial;
+    }
+    return initial ? NULL : "whose initial value is none of its values";
+}
+
+pco_status pco_variant_tunables(const pco_open_device *on, uint32_t op, const pco_variant *variant,
+                                pco_tunable tunables[PCO_TUNABLES], uint32_t *count, pco_error *err)
+{
+    const pco_program_api *program = on->plugin->program;
+    *count = program->tunables && program->tune
+                 ? program->tunables(on->device, op, variant->name, tunables, PCO_TUNABLES)
+                 : 0;
+    if (*count > PCO_TUNABLES) *count = PCO_TUNABLES;
+    for (uint32_t i = 0; i < *count; i++) {
+        const char *fault = tunable_fault(tunables, i);
+        if (fault)
+            return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin lists the tunable '%.40s' for variant '%s' of %s, %s",
+                            tunables[i].name ? tunables[i].name : "", variant->name, pco_op_name(op), fault);
+    }
+    return PCO_OK;
+}
+
+pco_status pco_variant_tune(const pco_open_device *on, uint32_t op, const pco_variant *variant,
+                            const pco_tunable *tunable, uint32_t value, pco_error *err)
+{
+    return on->plugin->program->tune(on->device, op, variant->name, tunable->name, value, err);
 }

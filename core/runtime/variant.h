@@ -4,7 +4,12 @@
 
 #include "portico/plugin.h"
 
-enum { PCO_VARIANTS = 64 /* of a node, at most */, PCO_VARIANT_NAME = 32, PCO_VARIANT_TEXT = PCO_VARIANT_NAME + 12 };
+enum {
+    PCO_VARIANTS = 64, /* of a node, at most */
+    PCO_TUNABLES = 8,  /* of a variant */
+    PCO_VARIANT_NAME = 32,
+    PCO_VARIANT_TEXT = PCO_VARIANT_NAME + 12
+};
 
 /* An open device, with its plugin and its description. All borrowed. */
 typedef struct pco_open_device {
@@ -29,6 +34,14 @@ uint32_t pco_variant_find(const pco_variant *variants, uint32_t count, const pco
 /* What reports, messages and the keys of verdicts call it: "gemv", "gemv_subgroup@32" where a width is required,
  * "register@gpu" and "register@cpu" for what another kind of device would run. Returns `text`. */
 const char *pco_variant_text(const pco_variant *variant, char text[PCO_VARIANT_TEXT]);
+
+/* The tunables of an op's variant: none where the plugin has no list. Errors: INTERNAL, the list is not as plugin.h
+ * says. */
+pco_status pco_variant_tunables(const pco_open_device *on, uint32_t op, const pco_variant *variant,
+                                pco_tunable tunables[PCO_TUNABLES], uint32_t *count, pco_error *err) PCO_NODISCARD;
+/* Sets one of them (plugin.h: tune). */
+pco_status pco_variant_tune(const pco_open_device *on, uint32_t op, const pco_variant *variant,
+                            const pco_tunable *tunable, uint32_t value, pco_error *err) PCO_NODISCARD;
 
 /* Is it one of those that a person asked for: does that text match the shell pattern? NULL: all are. */
 int pco_variant_matches(const pco_variant *variant, const char *pattern);

@@ -583,6 +583,26 @@ run bench op --devices cpu:native --op attention_row --variant stream --seconds 
 json "bench op --variant --json parses"
 run bench op --devices cpu:native --op attention_row --variant x --seconds 0.01; status "bench op --variant: unknown" 1
 says "bench op --variant: unknown" err "cpu:0: no figure has a variant 'x'"
+run bench op --devices cpu:native --op attention_row --variants --seconds 0.01; status "bench op --variants" 0
+says "bench op --variants: each" out '^  attention_row +stream +[0-9.]+ ms '
+run bench op --devices cpu:native --op attention_row --variants --variant rows; status "bench op --variants --variant" 2
+run bench op --devices cpu:native --op attention_row --tunables --seconds 0.01 --json; status "bench op --tunables" 0
+json "bench op --tunables parses"
+says "bench op --tunables: cpu has variants, and no tunables" out '"tunables": \{\}'
+run devices
+if grep -q 'llvmpipe.*Mesa\|lavapipe' "$work/out"; then
+    tune() { run bench op --devices vulkan:lavapipe --op attention_row --variant 'tiled*' --tunables --seconds 0.001 "$@"; }
+    tune; status "bench op --tunables, lavapipe" 0
+    says "bench op --tunables: the variant" out '^  attention_row +tiled +[0-9.]+ ms .* depth=64 initially$'
+    says "bench op --tunables: another value" out '^  attention_row +tiled depth=128 +[0-9.]+ ms '
+    says "bench op --tunables: in the other form" out '^  attention_row +tiled@gpu depth=128 +[0-9.]+ ms '
+    tune --json; json "bench op --tunables --json parses"
+    if [ "$(grep -c '"depth": 128' "$work/out")" = 2 ] && [ "$(grep -c '"depth": 64' "$work/out")" = 2 ]; then
+        ok "bench op --tunables --json: every value"
+    else
+        bad "bench op --tunables --json" "does not have each value once"
+    fi
+fi
 
 # ---- speech ----
 speech=$source/tests/golden/speech

@@ -70,6 +70,8 @@ static const struct {
     ROW(PROGRAM, "program", pco_program_api, describe, 1),
     ROW(PROGRAM, "program", pco_program_api, segments_until, 1),
     ROW(PROGRAM, "program", pco_program_api, pipelines, 1),
+    ROW(PROGRAM, "program", pco_program_api, tunables, 1),
+    ROW(PROGRAM, "program", pco_program_api, tune, 1),
     ROW(QUEUE, "queue", pco_queue_api, submit, 0),
     ROW(QUEUE, "queue", pco_queue_api, wait, 0),
 };

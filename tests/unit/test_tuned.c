@@ -63,6 +63,32 @@ static void test_tables(void **state)
     }
 }
 
+/* The program interface lists the same, and refuses what is not there. */
+static void test_listed(void **state)
+{
+    (void)state;
+    static tuned_run run;
+    const pco_program_api *api = &pco_gpu_program_api;
+    run.device = gpu_device(NULL, 32, 32, 0);
+    tuned_collect(&run);
+    for (uint32_t k = 0; k < run.n_constants; k++) {
+        const tuned_constant *of = &run.constants[k];
+        pco_tunable listed[GPU_MAX_CONSTANTS];
+        const uint32_t i = (uint32_t)(of->constant - of->variant->constants);
+        assert_true(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS) > i);
+        assert_string_equal(listed[i].name, of->constant->name);
+        assert_int_equal(listed[i].initial, of->constant->initial);
+        assert_ptr_equal(listed[i].values, of->constant->values);
+        assert_true(listed[i].n_values >= 2 &&
+                    !(listed[i].n_values < GPU_MAX_VALUES && listed[i].values[listed[i].n_values]));
+    }
+    assert_int_equal(api->tunables(&run.device, PCO_OP_MATMUL, "none", NULL, 0), 0);
+    assert_int_equal(api->tunables(&run.device, PCO_OP_LIMIT, "naive", NULL, 0), 0);
+    check_fails(api->tune(&run.device, PCO_OP_MATMUL, "none", "workgroup", 64, &err), PCO_ERROR_NOT_FOUND, "'none'");
+    check_fails(api->tune(&run.device, PCO_OP_MATMUL, "naive", "lanes", 64, &err), PCO_ERROR_NOT_FOUND, "'lanes'");
+    assert_int_equal(run.device.gpu.n_settings, 0);
+}
+
 /* ---- what is launched ---- */
 
 static bool tuned_problem(const conf_case *one, conf_problem *problem)
@@ -73,35 +99,46 @@ static bool tuned_problem(const conf_case *one, conf_problem *problem)
 }
 
 /* A number for the pipelines of the node's variant; 0: it is not supported. */
-static uint64_t tuned_pipelines(tuned_run *run, const pco_part *part, const pco_gpu_setting *setting)
+static uint64_t tuned_pipelines(tuned_run *run, const pco_part *part)
 {
     uint64_t pipelines[MOST_PIPELINES], sum = 1;
     pco_error ignored;
-    run->device.gpu.settings = setting;
-    run->device.gpu.n_settings = setting ? 1 : 0;
     if (pco_gpu_program_api.supports(&run->device, part, 0, &ignored)) return 0;
     const uint32_t n = pco_gpu_program_api.pipelines(&run->device, part, 0, pipelines, MOST_PIPELINES);
     for (uint32_t i = 0; i < n && i < MOST_PIPELINES; i++) sum = sum * 31 + pipelines[i];
     return sum;
 }
 
+/* Variants of other operations may have the same name. */
+static int tuned_is_of(uint32_t op, const gpu_variant *variant)
+{
+    const gpu_lowerer *lowerer = gpu_find_lowerer(&(pco_node){.op = op}, NULL);
+    for (uint32_t v = 0; v < lowerer->n_variants; v++)
+        if (&lowerer->variants[v] == variant) return 1;
+    return 0;
+}
+
 static void tuned_try(tuned_run *run, const pco_part *part, const char *variant, const conf_case *one)
 {
-    const uint64_t initial = tuned_pipelines(run, part, NULL);
+    const pco_program_api *api = &pco_gpu_program_api;
+    const uint64_t initial = tuned_pipelines(run, part);
     for (uint32_t k = 0; k < run->n_constants; k++) {
         tuned_constant *of = &run->constants[k];
-        if (!initial || strcmp(of->variant->name, variant)) continue;
+        const char *name = of->constant->name;
+        if (!initial || strcmp(of->variant->name, variant) || !tuned_is_of(one->op, of->variant)) continue;
         for (uint32_t v = 0; v < GPU_MAX_VALUES && of->constant->values[v]; v++) {
-            const pco_gpu_setting setting = {variant, of->constant->name, of->constant->values[v]};
-            const uint64_t set = tuned_pipelines(run, part, &setting);
-            if (!set)
-                print_error("%s of %s: %u is not lowered: %s\n", setting.constant, variant, setting.value, one->label);
+            const uint32_t value = of->constant->values[v];
+            check_ok(api->tune(&run->device, one->op, variant, name, value, &err));
+            const uint64_t set = tuned_pipelines(run, part);
+            if (!set) print_error("%s of %s: %u is not lowered: %s\n", name, variant, value, one->label);
             assert_true(set != 0);
-            if (setting.value == of->constant->initial) assert_true(set == initial);
+            if (value == of->constant->initial) assert_true(set == initial);
             if (set != initial) of->changed |= 1u << v;
         }
-        const pco_gpu_setting illegal = {variant, of->constant->name, 3}; /* no value of any constant */
-        assert_true(tuned_pipelines(run, part, &illegal) == initial);
+        check_fails(api->tune(&run->device, one->op, variant, name, 3, &err), PCO_ERROR_INVALID, "cannot be 3");
+        check_ok(api->tune(&run->device, one->op, variant, name, of->constant->initial, &err));
+        assert_int_equal(run->device.gpu.n_settings, 0);
+        assert_true(tuned_pipelines(run, part) == initial);
     }
 }
 
@@ -118,7 +155,6 @@ static bool tuned_visit(void *user, const conf_case *one)
                            .tensors = problem.tensors,
                            .nodes = &problem.node};
     problem.node.variant = PCO_NONE;
-    run->device.gpu.n_settings = 0;
     const uint32_t n = pco_gpu_program_api.variants(&run->device, &part, 0, variants, 32);
     for (uint32_t v = 0; v < n && v < 32; v++) {
         problem.node.variant = v;
@@ -175,11 +211,10 @@ static const uint32_t TUNED_OPS[] = {PCO_OP_MATMUL, PCO_OP_CONV1D, PCO_OP_SCALED
                                      PCO_OP_SUM,    PCO_OP_CUMSUM, PCO_OP_TOP_K,
                                      PCO_OP_SOFTMAX};
 
-static uint32_t tuned_judge(const pco_conformance_device *device, uint32_t op, const gpu_variant *variant,
-                            const gpu_constant *constant, uint32_t value)
+static uint32_t tuned_judge(const pco_conformance_device *device, uint32_t op, const pco_variant *variant,
+                            const pco_tunable *tunable, uint32_t value)
 {
-    const pco_gpu_setting setting = {variant->name, constant->name, value};
-    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device->device; /* its first member */
+    const pco_open_device on = {device->plugin, device->device, device->info};
     char pattern[40];
     pco_conformance_result result;
     snprintf(pattern, sizeof pattern, "%s*", variant->name);
@@ -187,13 +222,13 @@ static uint32_t tuned_judge(const pco_conformance_device *device, uint32_t op, c
                                              .slice = {1 + value % SLICES, SLICES},
                                              .ops = pco_op_name(op),
                                              .variant = pattern};
-    gpu->settings = &setting, gpu->n_settings = 1;
+    check_ok(pco_variant_tune(&on, op, variant, tunable, value, &err));
     check_ok(pco_conformance_run(&options, device, 1, &result, &err));
-    gpu->settings = NULL, gpu->n_settings = 0;
+    check_ok(pco_variant_tune(&on, op, variant, tunable, tunable->initial, &err));
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < result.n_cases; i++) {
         if (!pco_conformance_state_is_bad(result.cases[i].state) || wrong++) continue;
-        print_error("%s, %s %s, %s = %u: %s %s\n", device->id, pco_op_name(op), result.cases[i].variant, constant->name,
+        print_error("%s, %s %s, %s = %u: %s %s\n", device->id, pco_op_name(op), result.cases[i].variant, tunable->name,
                     value, result.cases[i].label, result.cases[i].detail);
     }
     pco_conformance_clear(&result, 1);
@@ -214,16 +249,19 @@ static uint32_t tuned_device(pco_registry *registry, const char *id, int *found)
     *found = 1;
     const session_slot *slot = &session->slots[0];
     const pco_conformance_device device = {slot->plugin, slot->device, &slot->entry->info, id};
+    const pco_open_device on = {slot->plugin, slot->device, &slot->entry->info};
     for (size_t o = 0; o < sizeof TUNED_OPS / sizeof *TUNED_OPS; o++) {
         const gpu_lowerer *lowerer = gpu_find_lowerer(&(pco_node){.op = TUNED_OPS[o]}, NULL);
-        for (uint32_t v = 0; v < lowerer->n_variants; v++)
-            for (int c = 0; c < GPU_MAX_CONSTANTS && lowerer->variants[v].constants[c].name; c++) {
-                const gpu_constant *constant = &lowerer->variants[v].constants[c];
-                for (uint32_t i = 0; i < GPU_MAX_VALUES && constant->values[i]; i++)
-                    if (constant->values[i] != constant->initial)
-                        wrong +=
-                            tuned_judge(&device, TUNED_OPS[o], &lowerer->variants[v], constant, constant->values[i]);
-            }
+        for (uint32_t v = 0; v < lowerer->n_variants; v++) {
+            const pco_variant variant = {.name = lowerer->variants[v].name};
+            pco_tunable tunables[PCO_TUNABLES];
+            uint32_t n;
+            check_ok(pco_variant_tunables(&on, TUNED_OPS[o], &variant, tunables, &n, &err));
+            for (uint32_t t = 0; t < n; t++)
+                for (uint32_t i = 0; i < tunables[t].n_values; i++)
+                    if (tunables[t].values[i] != tunables[t].initial)
+                        wrong += tuned_judge(&device, TUNED_OPS[o], &variant, &tunables[t], tunables[t].values[i]);
+        }
     }
     pco_session_close(session);
     return wrong;
@@ -247,7 +285,8 @@ static void test_results(void **state)
 int main(int argc, char **argv)
 {
     tuned_devices = (const char *const *)argv + 1;
-    const struct CMUnitTest tables[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_lowering)},
+    const struct CMUnitTest tables[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_listed),
+                                        cmocka_unit_test(test_lowering)},
                             results[] = {cmocka_unit_test(test_results)};
     const int failed = cmocka_run_group_tests(tables, NULL, NULL);
     return failed + (argc > 1 ? cmocka_run_group_tests(results, NULL, NULL) : 0);

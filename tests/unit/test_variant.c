@@ -89,9 +89,73 @@ static void test_text(void **state)
     assert_false(pco_variant_matches(&TEXTS[2].variant, "*@cpu"));
 }
 
+static const pco_tunable *tunables_listed;
+static uint32_t n_tunables_listed;
+
+static uint32_t list_tunables(pco_device *device, uint32_t op, const char *variant, pco_tunable *tunables,
+                              uint32_t capacity)
+{
+    (void)device;
+    assert_int_equal(op, PCO_OP_SOFTMAX);
+    assert_string_equal(variant, "rows");
+    for (uint32_t i = 0; i < n_tunables_listed && i < capacity; i++) tunables[i] = tunables_listed[i];
+    return n_tunables_listed;
+}
+
+static pco_status tune(pco_device *device, uint32_t op, const char *variant, const char *tunable, uint32_t value,
+                       pco_error *err)
+{
+    (void)device, (void)op, (void)variant, (void)tunable, (void)value, (void)err;
+    return PCO_OK;
+}
+
+static pco_status ask_tunables(const pco_program_api *program, const pco_tunable *listing, uint32_t n,
+                               pco_tunable *tunables, uint32_t *count, pco_error *err)
+{
+    const pco_plugin plugin = {.size = sizeof plugin, .program = program};
+    const pco_open_device on = {.plugin = &plugin, .info = &INFO};
+    const pco_variant rows = {.name = "rows"};
+    tunables_listed = listing;
+    n_tunables_listed = n;
+    return pco_variant_tunables(&on, PCO_OP_SOFTMAX, &rows, tunables, count, err);
+}
+
+static void test_tunables(void **state)
+{
+    (void)state;
+    static const uint32_t VALUES[] = {8, 16, 32}, FALLING[] = {16, 8}, SAME[] = {8, 8};
+    static const pco_tunable GOOD[] = {{"lanes", 16, 3, VALUES}, {"workgroup", 8, 2, VALUES}};
+    static const struct {
+        pco_tunable tunable;
+        const char *says;
+    } MISTAKES[] = {{{NULL, 16, 3, VALUES}, "name"},
+                    {{"Lanes", 16, 3, VALUES}, "'Lanes' for variant 'rows' of softmax, whose name"},
+                    {{"lanes", 16, 3, VALUES}, "twice"},
+                    {{"x", 8, 1, VALUES}, "no two values"},
+                    {{"x", 8, 2, NULL}, "no two values"},
+                    {{"x", 8, 2, FALLING}, "ascend"},
+                    {{"x", 8, 2, SAME}, "ascend"},
+                    {{"x", 64, 3, VALUES}, "initial"}};
+    static const pco_program_api ALL = {.size = sizeof ALL, .tunables = list_tunables, .tune = tune},
+                                 HALF = {.size = sizeof HALF, .tunables = list_tunables};
+    pco_tunable tunables[PCO_TUNABLES], listing[2] = {GOOD[0]};
+    uint32_t count;
+    check_ok(ask_tunables(&ALL, GOOD, 2, tunables, &count, &err));
+    assert_int_equal(count, 2);
+    assert_string_equal(tunables[1].name, "workgroup");
+    check_ok(ask_tunables(&HALF, GOOD, 2, tunables, &count, &err)); /* nobody could set them */
+    assert_int_equal(count, 0);
+    check_ok(ask_tunables(&WITHOUT, GOOD, 2, tunables, &count, &err));
+    assert_int_equal(count, 0);
+    for (size_t i = 0; i < sizeof MISTAKES / sizeof *MISTAKES; i++) {
+        listing[1] = MISTAKES[i].tunable;
+        check_fails(ask_tunables(&ALL, listing, 2, tunables, &count, &err), PCO_ERROR_INTERNAL, MISTAKES[i].says);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_mistakes),
-                                       cmocka_unit_test(test_text)};
+                                       cmocka_unit_test(test_text), cmocka_unit_test(test_tunables)};
     return cmocka_run_group_tests_name("variant", tests, NULL, NULL);
 }
