@@ -1,6 +1,7 @@
 /* Tensors beyond 2^31 bytes and beyond a binding: nothing is held on the host but a table of values, which
  * repeats with a prime period, and a piece to copy from. The whole result is computed; rows of it are judged:
  * the first and last, those at 2^31 and 2^32 bytes and at multiples of the binding limit, and some more. */
+#include "run/constants.h"
 #include "run/runner.h"
 
 #include "base/dtype.h"
@@ -17,8 +18,8 @@ static const uint64_t SPARE = 1ull << 30; /* memory that is left alone */
 
 typedef struct conf_large_run {
     const pco_conformance_device *device;
+    const pco_conformance_options *options;
     const conf_case *one;
-    uint64_t seed;
     conf_problem problem;                      /* tensors and node; no data */
     uint8_t *table[PCO_MAX_INPUTS];            /* one period, or fewer where the operand is small */
     pco_buffer *buffers[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
@@ -27,8 +28,13 @@ typedef struct conf_large_run {
     uint32_t n_samples;
     pco_program *program; /* of the variant under way */
     uint64_t workspace;
-    const conf_observer *observer; /* may be NULL */
 } conf_large_run;
+
+/* Is nothing run, but prepared? */
+static bool conf_large_is_idle(const conf_large_run *run)
+{
+    return run->options->compile_only || (run->options->observer && run->options->observer->prepare_only);
+}
 
 static int64_t conf_large_period(const pco_tensor *tensor)
 {
@@ -60,7 +66,7 @@ static pco_status conf_large_describe(conf_large_run *run, pco_error *err)
         small.in[i].rank = 1, small.in[i].shape[0] = conf_large_period(&p->tensors[at]);
         run->table[i] = malloc((size_t)small.in[i].shape[0] * oracle_block_bytes(one->in[i].dtype) + 8);
         if (!run->table[i]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
-        conf_operand_fill(&small, i, conf_case_seed(one, run->seed), run->table[i]);
+        conf_operand_fill(&small, i, conf_case_seed(one, run->options->seed), run->table[i]);
     }
     return conf_problem_infer(p, err);
 }
@@ -120,7 +126,7 @@ static pco_status conf_large_create(conf_large_run *run, pco_error *err)
         }
         if (status) return pco_fail_prefix(err, status, "creating a buffer of %" PRIu64 " bytes", bytes);
     }
-    for (uint32_t i = 0; i < run->one->n_inputs; i++) {
+    for (uint32_t i = 0; i < run->one->n_inputs && !run->options->compile_only; i++) {
         pco_status status = conf_large_write(run, run->problem.node.inputs[i], i, err);
         if (status) return status;
     }
@@ -153,7 +159,8 @@ static void conf_large_choose(conf_large_run *run)
     const pco_tensor *x = &run->problem.tensors[run->problem.node.inputs[conf_large_input(run->one)]];
     const pco_tensor *y = &run->problem.tensors[run->problem.node.outputs[0]];
     int64_t rows = run->one->op == PCO_OP_GATHER ? y->shape[0] : x->shape[0];
-    uint64_t row_bytes = x->bytes / (uint64_t)x->shape[0], binding = run->device->info->max_binding, state = run->seed;
+    uint64_t row_bytes = x->bytes / (uint64_t)x->shape[0], binding = run->device->info->max_binding,
+             state = run->options->seed;
     const uint64_t edges[] = {1ull << 31, 1ull << 32, binding, 2 * binding, 3 * binding};
     conf_large_sample(run, 0, rows);
     conf_large_sample(run, rows - 1, rows);
@@ -246,7 +253,7 @@ static pco_status conf_large_judge_row(const conf_large_run *run, int64_t row, p
     return status;
 }
 
-/* Behind every tensor, nothing may have changed. */
+/* Behind every tensor and the word that it ends in, nothing may have changed. */
 static pco_status conf_large_check_tails(const conf_large_run *run, pco_error *err)
 {
     for (uint32_t t = 0; t < run->problem.n_tensors; t++) {
@@ -255,9 +262,10 @@ static pco_status conf_large_check_tails(const conf_large_run *run, pco_error *e
         pco_status status =
             run->device->plugin->buffer->read(run->device->device, run->buffers[t], tensor->bytes, tail, TAIL, err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
-        for (int i = 4; i < TAIL; i++)
+        for (uint64_t i = -tensor->bytes % 4; i < TAIL; i++)
             if (tail[i] != CONF_LARGE_POISON)
-                return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %d bytes behind '%s'", i, tensor->name);
+                return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %" PRIu64 " bytes behind '%s'", i + 1,
+                                tensor->name);
     }
     return PCO_OK;
 }
@@ -285,7 +293,9 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
                      .tensors = places,
                      .workspaces = &places[n]};
     status = pco_trial_prepare_plan(&state->trial, &plan, &run->program, err);
-    if (!status && run->observer && run->observer->prepare_only) return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
+    if (!status && run->options->constants)
+        status = conf_constants_look(run->options->constants, run->device, run->program, false, err);
+    if (!status && conf_large_is_idle(run)) return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
     return status ? status
                   : pco_trial_run(&state->trial, run->program, plugin->program->segments(run->program),
                                   WAIT_NANOSECONDS, err);
@@ -308,14 +318,13 @@ static pco_status conf_large_make_row(const void *run, int64_t row, conf_problem
 /* For whoever looks on, while the program is there. */
 static void conf_large_show(const conf_large_run *run, const char *variant, pco_status status, const char *message)
 {
-    const bool prepare_only = run->observer && run->observer->prepare_only;
     conf_large_view view = {.n_buffers = run->problem.n_tensors,
                             .n_rows = run->n_samples,
                             .rows = run->samples,
                             .columns = run->one->op == PCO_OP_MATMUL,
                             .make_row = conf_large_make_row,
                             .run = run};
-    if (!run->observer || !run->program) return;
+    if (!run->options->observer || !run->program) return;
     for (uint32_t t = 0; t < view.n_buffers; t++)
         view.buffers[t].bytes = (run->problem.tensors[t].bytes + TAIL + 3) / 4 * 4;
     for (uint32_t i = 0; i < run->one->n_inputs; i++) {
@@ -325,15 +334,23 @@ static void conf_large_show(const conf_large_run *run, const char *variant, pco_
         view.buffers[i].table = run->table[i];
     }
     if (run->workspace) view.buffers[view.n_buffers++].bytes = run->workspace;
-    const conf_execution execution = {run->device,   &run->problem, NULL,    run->program, variant,
-                                      !prepare_only, status,        message, &view};
-    run->observer->observe(run->observer->user, &execution);
+    const conf_execution execution = {run->device, &run->problem, NULL, run->program, variant, !conf_large_is_idle(run),
+                                      status,      message,       &view};
+    run->options->observer->observe(run->options->observer->user, &execution);
+}
+
+static pco_conformance_state conf_large_state(pco_status status)
+{
+    return status == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
+           : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                             : PCO_CASE_FAIL;
 }
 
 static pco_status conf_large_variant(conf_large_run *run, conf_run_state *state, pco_conformance_case *result,
                                      pco_error *err)
 {
-    pco_status status = conf_large_write(run, run->problem.node.outputs[0], PCO_NONE, err);
+    pco_status status =
+        run->options->compile_only ? PCO_OK : conf_large_write(run, run->problem.node.outputs[0], PCO_NONE, err);
     if (!status) status = conf_large_execute(run, state, err);
     for (uint32_t i = 0; i < run->n_samples && !status; i++)
         status = conf_large_judge_row(run, run->samples[i], result, err);
@@ -346,21 +363,21 @@ static pco_status conf_large_variant(conf_large_run *run, conf_run_state *state,
                         : status      ? err->message
                                       : "");
     conf_large_finish(run);
+    if (status == PCO_ERROR_CANCELLED && run->options->compile_only) status = PCO_OK;
     result->state = result->wrong ? PCO_CASE_FAIL : PCO_CASE_PASS;
     if (status) {
-        bool unsupported = status == PCO_ERROR_UNSUPPORTED;
-        result->state = unsupported ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
-        result->ratio = unsupported ? 0.0 : INFINITY;
+        result->state = conf_large_state(status);
+        result->ratio = status == PCO_ERROR_UNSUPPORTED ? 0.0 : INFINITY;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
     }
     conf_run_clear(state);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
 }
 
-static pco_status conf_large_variants(conf_large_run *run, const pco_conformance_options *options,
-                                      const pco_conformance_case *blank, conf_report_fn report, void *user,
-                                      pco_error *err)
+static pco_status conf_large_variants(conf_large_run *run, const pco_conformance_case *blank, conf_report_fn report,
+                                      void *user, pco_error *err)
 {
+    const pco_conformance_options *options = run->options;
     conf_run_state state = conf_run_start(run->device, &run->problem);
     pco_variant variants[PCO_VARIANTS];
     uint32_t count;
@@ -371,6 +388,7 @@ static pco_status conf_large_variants(conf_large_run *run, const pco_conformance
         result.variant = pco_variant_text(&variants[v], text);
         if (variants[v].subgroup_width || variants[v].form) continue; /* these are for the small cases */
         if (!pco_variant_matches(&variants[v], options->variant)) continue;
+        if (options->begin && !options->begin(options->user, &result, 0)) continue;
         conf_run_force(&state, variants, v);
         status = conf_large_variant(run, &state, &result, err);
         report(user, &result);
@@ -382,7 +400,7 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err)
 {
-    conf_large_run run = {.device = device, .one = one, .seed = options->seed, .observer = options->observer};
+    conf_large_run run = {.device = device, .options = options, .one = one};
     pco_status status = conf_large_describe(&run, err);
     if (!status) status = conf_large_check_room(&run, err);
     if (!status) {
@@ -394,10 +412,10 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
     if (!status) status = conf_large_create(&run, err);
     if (!status) {
         conf_large_choose(&run);
-        status = conf_large_variants(&run, options, blank, report, user, err);
+        status = conf_large_variants(&run, blank, report, user, err);
     } else {
         pco_conformance_case result = *blank;
-        result.state = status == PCO_ERROR_UNSUPPORTED ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
+        result.state = conf_large_state(status);
         snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
         report(user, &result);
         if (status != PCO_ERROR_DEVICE_LOST && status != PCO_ERROR_OUT_OF_HOST_MEMORY) status = PCO_OK;

@@ -366,6 +366,11 @@ if [ -f "$trouble/trouble.so" ]; then
     says "a crash: the run goes on" out '^  sub +[0-9]+ +[1-9][0-9]* +0 +0 '; says "a crash: counted" out ', [1-9][0-9]* crashed'
     judged "a variant that always crashes" 1 always
     says "it is given up" out 'not run: this variant'; says "the other variant passes" out '^  mul +[0-9]+ +[1-9]'
+    run conformance --devices trouble:narrow --ops neg --tier full; status "tensors beyond a binding" 1
+    says "a word behind them" out 'large random, variant wide: fail'; says "a crash, and the other variants" out ' [1-9][0-9]* passed, 1 failed, .* 1 crashed;'
+    says "the variant is blamed" out 'large random, variant bad: crashed'
+    run conformance --devices trouble:narrow --ops neg --tier full --compile-only
+    says "--compile-only prepares them, and runs none" out '; [1-9][0-9]* cases and variants compiled, 0 failed, '
     judged "a hang" 1 hang --timeout 0.5
     says "a hang: the case is blamed" out 'mul f32.*: hung'; says "a hang: the limit" out 'no answer within 0.5 s'
     judged "a lost device" 1 lost; says "a lost device: the case is blamed" out 'mul f32.*: device lost'

@@ -33,13 +33,14 @@ typedef enum trouble_kind {
     TROUBLE_TELLS,   /* prints a word for each program that it prepares */
     TROUBLE_GONE,    /* says that it is lost when it is asked whether it can run a large product */
     TROUBLE_FULL,    /* the process gets next to no more memory once it is open */
+    TROUBLE_NARROW,  /* beyond its binding limit variant "wide" writes a word too many, and "bad" crashes */
     TROUBLE_KINDS,
 } trouble_kind;
 
 static const char *const NAMES[TROUBLE_KINDS] = {"sound",  "crash", "always",  "hang",  "lost",   "reset", "stop",
                                                  "memory", "flaky", "wrong",   "open",  "refuse", "close", "unable",
-                                                 "noise",  "empty", "unready", "tells", "gone",   "full"};
-enum { TROUBLE_LARGE = 300 }; /* elements beyond which it begins */
+                                                 "noise",  "empty", "unready", "tells", "gone",   "full",  "narrow"};
+enum { TROUBLE_LARGE = 300 /* elements beyond which it begins */, TROUBLE_BINDING = 1 << 19 };
 
 struct pco_backend {
     const pco_host *host;
@@ -117,6 +118,7 @@ static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_dev
     snprintf(info->driver, sizeof info->driver, "trouble 1");
     snprintf(info->aliases, sizeof info->aliases, "%s", NAMES[index]);
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 30;
+    if (index == TROUBLE_NARROW) info->max_binding = TROUBLE_BINDING;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
     info->contract = (pco_contract){.accumulate_f32 = PCO_F32,
@@ -150,8 +152,7 @@ static void trouble_close(pco_device *device)
 
 static uint64_t trouble_memory_left(pco_device *device)
 {
-    (void)device;
-    return UINT64_C(1) << 30;
+    return UINT64_C(1) << (device->kind == TROUBLE_NARROW ? 31 : 30); /* large cases leave 1 GiB alone */
 }
 
 /* ---- buffers ---- */
@@ -232,9 +233,12 @@ static uint32_t trouble_variants(pco_device *device, const pco_part *part, uint3
                                  uint32_t capacity)
 {
     (void)part, (void)node;
-    if (capacity > 0) variants[0] = (pco_variant){.name = device->kind == TROUBLE_ALWAYS ? "bad" : "only"};
-    if (capacity > 1) variants[1] = (pco_variant){.name = "good"};
-    return device->kind == TROUBLE_ALWAYS ? 2 : 1;
+    static const char *const ALWAYS[] = {"bad", "good"}, *const NARROW[] = {"only", "wide", "bad", "good"};
+    static const char *const ONLY[] = {"only"};
+    const char *const *names = device->kind == TROUBLE_ALWAYS ? ALWAYS : device->kind == TROUBLE_NARROW ? NARROW : ONLY;
+    const uint32_t count = device->kind == TROUBLE_ALWAYS ? 2 : device->kind == TROUBLE_NARROW ? 4 : 1;
+    for (uint32_t i = 0; i < count && i < capacity; i++) variants[i] = (pco_variant){.name = names[i]};
+    return count;
 }
 
 static pco_status trouble_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
@@ -333,6 +337,10 @@ static void trouble_compute(const pco_device *device, const trouble_node *p)
         p->y[i] = device->was_reset ? 0.0f : y;
     }
     if (p->wrong && p->count) p->y[p->count - 1] += 1000;
+    if (device->kind == TROUBLE_NARROW && p->count > TROUBLE_BINDING / 4) {
+        if (p->variant == 1) p->y[p->count] = 1;
+        if (p->variant == 2) trouble_crash();
+    }
 }
 
 static pco_status trouble_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
