@@ -20,9 +20,10 @@ static const conf_cases_row ROWS[] = {
 };
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */
-static const conf_cases_fn GROUPS[] = {
-    conf_cases_contract,  conf_cases_real,       conf_cases_twins, conf_cases_traps, conf_cases_missed,
-    conf_cases_constants, conf_cases_dimensions, conf_cases_chain, conf_cases_edges, conf_cases_large};
+static const conf_cases_fn GROUPS[] = {conf_cases_contract,   conf_cases_real,   conf_cases_twins,
+                                       conf_cases_traps,      conf_cases_missed, conf_cases_constants,
+                                       conf_cases_dimensions, conf_cases_chain,  conf_cases_edges,
+                                       conf_cases_large,      conf_cases_small};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)

@@ -19,6 +19,7 @@ CASES(traps);
 CASES(missed);
 CASES(constants);
 CASES(dimensions);
+CASES(small);
 CASES(chain);
 CASES(edges);
 CASES(large);

@@ -63,6 +63,10 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     lines = [line for line in b''.join(pieces).decode(errors='replace').split('\n') if line.strip()]
     if hung:
         return Verdict('killed', f'hung after {seconds:.0f} s', seconds)
+    # A plugin that crashes when its devices are counted is left out, and that of the build folder found instead.
+    left_out = [line for line in lines if line.startswith('portico: warning: plugin ') and ' is not used: ' in line]
+    if left_out:
+        return Verdict('killed', left_out[0][:300], seconds)
     refused = [line for line in lines if library and ']: unsupported' in line]
     if status == 0 and refused:
         return Verdict('killed', refused[0][:300], seconds)
@@ -74,3 +78,17 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     if status < 0:
         by = f'the program died by signal {-status}'
     return Verdict('nothing' if status == 2 else 'killed', by[:300], seconds, lines)
+
+
+def unit_test(program, seconds=300):
+    """Why a unit test fails, in a line; None if it passes."""
+    try:
+        done = subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+                              check=False)
+    except subprocess.TimeoutExpired:
+        return f'hung after {seconds} s'
+    if done.returncode == 0:
+        return None
+    lines = [line for line in done.stdout.decode(errors='replace').split('\n') if line.strip()]
+    failed = [line for line in lines if line.startswith('[  FAILED  ]')]
+    return (failed or lines or [f'status {done.returncode}'])[0][:200]

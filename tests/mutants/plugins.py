@@ -14,6 +14,8 @@ from sources import embed
 
 WINDOW = 1008  # 16 times an odd number: parts of it are not whole words by chance
 GROUPS = 5
+SANITIZERS = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-g']
+UNITS = ['cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
 
 
 class Invalid(Exception):
@@ -57,6 +59,7 @@ class Builder:
         self.plugin = os.path.join(scratch, 'plugins', f'{backend}.so')
         self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
         self.few_groups = False  # GROUPS in each dimension of a grid, which then has more groups than are asked for
+        self.sanitized = None  # a file of the lowering whose object has sanitizers in it, with the mutant or without
 
     def rows_with_code(self):
         """Which rows the build has compiled: a compiler may lack what others need."""
@@ -125,8 +128,8 @@ class Builder:
         """The object of a file of the lowering with this text."""
         return self.compile('gpu', name, text, tag)
 
-    def compile(self, folder, name, text, tag):
-        output = f'backends/{self.backend}.so.p/{folder}_{name}.o'
+    def compile(self, folder, name, text, tag, output=None, words=()):
+        output = output or f'backends/{self.backend}.so.p/{folder}_{name}.o'
         source, made = os.path.join(self.scratch, name), os.path.join(self.scratch, f'{tag}-{name}.o')
         with open(source, 'w', encoding='utf-8') as file:
             file.write(text)
@@ -138,8 +141,22 @@ class Builder:
                 skip = True
             elif word not in ('-MD', '-O3', '-O2', '-g') and not word.startswith('-W'):
                 command.append(word)
-        run(command + ['-w', '-O1', '-I', os.path.join(sources.ROOT, 'backends', folder), '-c', source, '-o', made], cwd=self.build)
+        run(command + [*words, '-w', '-O1', '-I', os.path.join(sources.ROOT, 'backends', folder), '-c', source, '-o', made], cwd=self.build)
         return made
+
+    def unit_test(self, test, mutant):
+        """A unit test of the lowering, which links its files, with the mutant in it; None where the build has none."""
+        name, program = os.path.basename(mutant.file), f'tests/test_{test}'
+        if not os.path.exists(os.path.join(self.build, program)):
+            return None
+        output = f'{program}.p/.._backends_gpu_{name}.o'
+        made = self.compile('gpu', name, mutant.text, f'unit-{test}', output)
+        link = run(['ninja', '-C', self.build, '-t', 'commands', '-s', program]).stdout.strip().split('\n')[-1]
+        words = [made if word == output else word for word in shlex.split(link)]
+        linked = os.path.join(self.scratch, f'test_{test}')
+        words[words.index('-o') + 1] = linked
+        run(words, cwd=self.build)
+        return linked
 
     def table(self, texts, paths, prelude):
         """An object with the kernel table, the code of all rows, and what kernels made at run time begin with."""
@@ -199,6 +216,10 @@ class Builder:
         elif mutant and all(self.same(path, self.code(row, original)) for row, original, path
                             in zip(self.rows, self.originals, paths) if path):
             return False
+        if self.sanitized:
+            path = os.path.join(sources.LOWERING, self.sanitized)
+            objects[f'gpu_{self.sanitized}.o'] = self.compile('gpu', self.sanitized, mutant.text if mutant else sources.read(path),
+                                                              'sanitized', words=SANITIZERS)
         if self.small_windows:
             objects['vulkan_describe.c.o'] = self.windowed()
         if self.few_groups:

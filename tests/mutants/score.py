@@ -78,7 +78,7 @@ class Course:
         self.suite = suite_hash()
         self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
         self.environments, self.lock, self.sound, self.refused = {}, threading.Lock(), set(), {}
-        self.with_sanitizers, self.argued = None, self.results.argued
+        self.argued = self.results.argued
         self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
         self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
 
@@ -98,7 +98,7 @@ class Course:
     def require_sound(self, device, tier, ops, variant, builder=None, environment=None):
         """A failure counts only where the device passes without the fault: a kernel that its compiler cannot take would
         kill every fault. With a builder, its plugin (small windows, sanitizers) is made without the fault."""
-        how = (builder.build, builder.small_windows, builder.few_groups) if builder else None
+        how = (builder.small_windows, builder.few_groups, builder.sanitized) if builder else None
         what = (device, tier, tuple(ops), variant, how)
         with self.lock:
             if what in self.sound:
@@ -107,7 +107,7 @@ class Course:
                 self.environments[device] = judging.device_environment(self.build, device)
             if builder:
                 builder.make(None)
-            verdict = judging.conformance(builder.build if builder else self.build, environment or self.environments[device],
+            verdict = judging.conformance(self.build, environment or self.environments[device],
                                           device, tier, ops, variant)
             if verdict.outcome != 'survived':
                 words = f' (windows of {plugins.WINDOW} bytes)' if builder and builder.small_windows else ''
@@ -129,24 +129,12 @@ class Course:
                 self.refused[what] = verdict.refused
             return self.refused[what]
 
-    def sanitized(self):
-        """The build with sanitizers, brought up to date once; None where there is none."""
-        build = os.path.join(self.build, 'sanitize')
-        with self.lock:
-            if self.with_sanitizers is None:
-                self.with_sanitizers = os.path.exists(os.path.join(build, 'build.ninja'))
-                if self.with_sanitizers:
-                    plugins.run(['ninja', '-C', build])
-                else:
-                    print(f'{build} is not there: sanitizers are not asked (scripts/test --all makes it)', file=sys.stderr)
-        return build if self.with_sanitizers else None
-
-    def builder(self, backend, worker, build=None):
+    def builder(self, backend, worker):
         folder = os.path.join(self.room, str(worker))
         for name in glob.glob(os.path.join(folder, 'plugins', '*.so')):
             os.unlink(name)
         os.makedirs(os.path.join(folder, 'cache'), exist_ok=True)
-        return plugins.Builder(backend, build or self.build, folder, os.path.join(self.kept_folder(), 'kept'))
+        return plugins.Builder(backend, self.build, folder, os.path.join(self.kept_folder(), 'kept'))
 
     def row(self, mutant):
         return {'name': mutant.name, 'key': mutant.key, 'suite': self.suite, 'device': self.device_of(mutant),
@@ -257,22 +245,44 @@ def sees_windows(course, mutant, stages, worker):
     return None
 
 
+def preloaded():
+    """The sanitizers' libraries: the program itself is built without."""
+    compiler = (os.environ.get('CC') or 'cc').split()
+    return ' '.join(plugins.run([*compiler, f'-print-file-name={name}']).stdout.strip() for name in ('libasan.so', 'libubsan.so'))
+
+
 def sees_sanitizer(course, mutant, stages, worker):
-    """Do the sanitizers see what the host's code does to memory? In the build that `scripts/test --all` makes."""
-    build = course.sanitized()
-    if not build or mutant.family != 'lowering':
+    """Do the sanitizers see what the host's code does to memory, or that its arithmetic has no defined result? They are in
+    the object of the file with the fault."""
+    if mutant.family != 'lowering':
         return None
-    builder, environment = course.builder('vulkan', worker, build), course.environment(course.arguments.device, worker)
+    builder, environment = course.builder('vulkan', worker), course.environment(course.arguments.device, worker)
+    builder.sanitized = os.path.basename(mutant.file)
     environment.update({'ASAN_OPTIONS': 'abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0',
-                        'UBSAN_OPTIONS': 'halt_on_error=1:abort_on_error=1'})
+                        'UBSAN_OPTIONS': 'halt_on_error=1:abort_on_error=1', 'LD_PRELOAD': preloaded()})
     for stage in stages:
         if not builder.make(mutant, stage.files):
             continue
-        verdict = judging.conformance(build, environment, course.arguments.device, 'quick', stage.ops, stage.variant)
-        # What is seen when the driver is looked for leaves no device, and nothing is tested.
-        if verdict.outcome != 'survived':
+        verdict = judging.conformance(course.build, environment, course.arguments.device, 'quick', stage.ops, stage.variant)
+        if verdict.outcome == 'killed':
             course.require_sound(course.arguments.device, 'quick', stage.ops, stage.variant, builder, environment)
             return f'sanitizers: {verdict.by}'
+    return None
+
+
+def sees_unit(course, mutant, worker):
+    """Do the unit tests of the lowering see it? They lower what the devices here do not: on descriptions of other ones."""
+    if mutant.family != 'lowering':
+        return None
+    builder = course.builder('vulkan', worker)
+    for test in plugins.UNITS:
+        program = builder.unit_test(test, mutant)
+        done = program and judging.unit_test(program)
+        if done:
+            sound = judging.unit_test(os.path.join(course.build, 'tests', f'test_{test}'))
+            if sound:
+                raise SystemExit(f'the unit test {test} does not pass without a fault: {sound}')
+            return f'unit test {test}: {done}'
     return None
 
 
@@ -353,7 +363,8 @@ def measure(course, mutant, worker):
                       sees_memory(course, mutant, stages, worker, few_groups=True))
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
-            by = by or sees_sanitizer(course, mutant, stages, worker) or sees_pocl(course, mutant, stages, worker)
+            by = (by or sees_unit(course, mutant, worker) or sees_sanitizer(course, mutant, stages, worker) or
+                  sees_pocl(course, mutant, stages, worker))
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:
@@ -392,6 +403,7 @@ def print_table(rows, equivalents, without_norm):
                   f'{"-" if without_norm else percent(norm, killed + survived):>10}')
     for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
                         ('sanitizers', 'by sanitizers, which see what the host does to memory'),
+                        ('unit test', 'by unit tests, which lower for devices that are not here'),
                         ('PoCL', 'by PoCL, for which there are forms of kernels of its own'),
                         ('validation', 'by the validation layer, which sees dispatches that do not wait for each other'),
                         ('windows', f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows')):

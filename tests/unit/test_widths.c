@@ -2,6 +2,7 @@
  * is a variant of its own, and reaches the dispatch. Matrices that are larger than a device's grid or an index. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -148,15 +149,42 @@ static void test_too_many(void **state)
     assert_int_equal(width, 16);
 }
 
+/* What the kernels' tables say of a size: the numbers among the defines (tiles, lanes, terms, depths), and workgroups
+ * of 64, whose invocations own words of one, two or four elements. Those below 4 are beside other edges. */
+static bool edge_of_kernels(uint32_t size)
+{
+    if (size == 64 || size == 128 || size == 256) return true;
+    for (uint32_t k = 0; k < pco_gpu_n_kernels; k++)
+        for (const char *at = strchr(pco_gpu_kernels[k].defines, '='); at; at = strchr(at + 1, '=')) {
+            char *end;
+            if (strtoul(at + 1, &end, 10) == size && (*end == ' ' || *end == 0)) return true;
+        }
+    return false;
+}
+
 static void test_edges(void **state)
 {
     (void)state;
-    pco_device device = device_of(8, 512, 4);
-    pco_device_info info = {.size = sizeof info};
-    pco_gpu_describe_edges(&device.gpu.limits, &info);
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < info.n_edges; i++) found += info.edges[i] == 64 || info.edges[i] == 512;
-    assert_int_equal(found, 2);
+    static const struct {
+        uint32_t least, most, group;
+    } DEVICES[] = {{8, 512, 1024}, {32, 32, 256}, {1, 1, 64}, {4, 16, 60}, {0, 0, 48}};
+    for (size_t d = 0; d < sizeof DEVICES / sizeof *DEVICES; d++) {
+        const uint32_t least = DEVICES[d].least, most = DEVICES[d].most, group = DEVICES[d].group;
+        pco_device device = device_of(least, most, 4);
+        pco_device_info info = {.size = sizeof info};
+        uint32_t expected = 0;
+        device.gpu.limits.max_workgroup = group;
+        pco_gpu_describe_edges(&device.gpu.limits, &info);
+        for (uint32_t size = 4; size <= 1024; size++) {
+            const bool width = least && size >= least && size <= most && (size & (size - 1)) == 0;
+            const bool wanted = edge_of_kernels(size) || width || size == (group < 64 ? group : 64);
+            uint32_t found = 0;
+            for (uint32_t i = 0; i < info.n_edges; i++) found += info.edges[i] == size;
+            if (found != wanted) fail_msg("device %zu: %u is an edge %u times", d, (unsigned)size, (unsigned)found);
+            expected += wanted;
+        }
+        assert_int_equal(info.n_edges, expected);
+    }
 }
 
 /* m rows by a matrix [n, k] along k. */

@@ -1,0 +1,233 @@
+/* Every way in which a few small dimensions can stand beside each other. What decides by a size (rows that lie side by
+ * side from two on, dimensions of one that vanish, dimensions that are joined, operands of which each is broadcast
+ * along its own dimensions) is wrong for some small neighbours, and seldom for the sizes that somebody picks. They cost
+ * a driver's compiler nothing: their kernels are those of other cases. The interpreter of tier tiny has a part of them.
+ */
+#include "cases/lists.h"
+
+#include "graph/op.h"
+
+static const int SMALL[3] = {3, 2, 5};
+
+enum { SMALL_TEXT = 32 };
+
+/* Bit d of `kept`: dimension d has its size, and is 1 otherwise. */
+static const char *small_shape(char *text, uint32_t kept)
+{
+    snprintf(text, SMALL_TEXT, "%d,%d,%d", kept & 1 ? SMALL[0] : 1, kept & 2 ? SMALL[1] : 1, kept & 4 ? SMALL[2] : 1);
+    return text;
+}
+
+static const uint32_t SMALL_TYPES[2] = {PCO_F32, PCO_F16};
+
+/* Of three operands, all pairs of which are there: the first and second go through all ways, the third follows. */
+static void small_broadcast(conf_cases_context *context, pco_op op)
+{
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 128; way++) {
+        const uint32_t type = SMALL_TYPES[way >> 6], a = way & 7, b = way >> 3 & 7;
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        if (op == PCO_OP_WHERE) conf_cases_in(one, PCO_BOOL, "%s", small_shape(text, (a * 3 + b * 5 + (way >> 6)) & 7));
+        conf_cases_in(one, type, "%s", small_shape(text, a));
+        conf_cases_in(one, type, "%s", small_shape(text, b));
+        conf_cases_emit(context);
+    }
+}
+
+static void small_broadcast_to(conf_cases_context *context)
+{
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 64; way++) {
+        const uint32_t x = way & 7, y = way >> 3;
+        if (x & ~y) continue;
+        conf_case *one = conf_cases_begin(context, PCO_OP_BROADCAST_TO, CONF_RANDOM);
+        pco_broadcast_to_attrs *attrs = (pco_broadcast_to_attrs *)one->attrs.bytes;
+        conf_cases_in(one, SMALL_TYPES[(x + y) % 2], "%s", small_shape(text, x));
+        attrs->n_shape = conf_cases_vector(attrs->shape, small_shape(text, y));
+        conf_cases_emit(context);
+    }
+}
+
+static void small_permute(conf_cases_context *context)
+{
+    static const char *const ORDERS[6] = {"0,1,2", "0,2,1", "1,0,2", "1,2,0", "2,0,1", "2,1,0"};
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 48; way++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_PERMUTE, CONF_RANDOM);
+        pco_permute_attrs *attrs = (pco_permute_attrs *)one->attrs.bytes;
+        conf_cases_in(one, SMALL_TYPES[way % 2], "%s", small_shape(text, way / 6));
+        attrs->n_dims = conf_cases_vector(attrs->dims, ORDERS[way % 6]);
+        conf_cases_emit(context);
+    }
+}
+
+/* Each dimension whole, its beginning, its end, or every second of it. */
+static void small_slice(conf_cases_context *context)
+{
+    for (uint32_t way = 0; way < 64; way++) {
+        char starts[SMALL_TEXT], sizes[SMALL_TEXT], steps[SMALL_TEXT];
+        int start[3], size[3], step[3];
+        for (uint32_t d = 0, form = way; d < 3; d++, form /= 4) {
+            start[d] = form % 4 == 2, step[d] = form % 4 == 3 ? 2 : 1;
+            size[d] = form % 4 == 3 ? (SMALL[d] + 1) / 2 : SMALL[d] - (form % 4 != 0);
+        }
+        snprintf(starts, sizeof starts, "%d,%d,%d", start[0], start[1], start[2]);
+        snprintf(sizes, sizeof sizes, "%d,%d,%d", size[0], size[1], size[2]);
+        snprintf(steps, sizeof steps, "%d,%d,%d", step[0], step[1], step[2]);
+        conf_case *one = conf_cases_begin(context, PCO_OP_SLICE, CONF_RANDOM);
+        pco_slice_attrs *attrs = (pco_slice_attrs *)one->attrs.bytes;
+        conf_cases_in(one, SMALL_TYPES[(way ^ way >> 2 ^ way >> 4) % 2], "3,2,5");
+        attrs->n_starts = conf_cases_vector(attrs->starts, starts);
+        attrs->n_sizes = conf_cases_vector(attrs->sizes, sizes);
+        attrs->n_steps = conf_cases_vector(attrs->steps, steps);
+        conf_cases_emit(context);
+    }
+}
+
+static void small_pad(conf_cases_context *context)
+{
+    for (uint32_t way = 0; way < 64; way++) {
+        char before[SMALL_TEXT], after[SMALL_TEXT], shape[SMALL_TEXT];
+        snprintf(before, sizeof before, "%u,%u,%u", way & 1, way & 2, way >> 2 & 1);
+        snprintf(after, sizeof after, "%u,%u,%u", way >> 3 & 1, way >> 4 & 1, way >> 4 & 2);
+        conf_case *one = conf_cases_begin(context, PCO_OP_PAD, CONF_RANDOM);
+        pco_pad_attrs *attrs = (pco_pad_attrs *)one->attrs.bytes;
+        conf_cases_in(one, SMALL_TYPES[(way ^ way >> 3) % 2], "%s", small_shape(shape, way * 5 >> 3 & 7));
+        attrs->n_before = conf_cases_vector(attrs->before, before);
+        attrs->n_after = conf_cases_vector(attrs->after, after);
+        attrs->value = -1.5;
+        conf_cases_emit(context);
+    }
+}
+
+static void small_concat(conf_cases_context *context)
+{
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 24; way++) {
+        const uint32_t axis = way / 8, kept = way % 8;
+        conf_case *one = conf_cases_begin(context, PCO_OP_CONCAT, CONF_RANDOM);
+        ((pco_concat_attrs *)one->attrs.bytes)->axis = axis;
+        conf_cases_in(one, SMALL_TYPES[way % 2], "%s", small_shape(text, kept));
+        conf_cases_in(one, SMALL_TYPES[way % 2], "%s", small_shape(text, kept & ~(1u << axis)));
+        conf_cases_in(one, SMALL_TYPES[way % 2], "%s", small_shape(text, kept | 1u << axis));
+        conf_cases_emit(context);
+    }
+}
+
+/* All sets of dimensions. */
+static void small_reduce(conf_cases_context *context, pco_op op)
+{
+    static const char *const AXES[8] = {"", "0", "1", "0,1", "2", "0,2", "1,2", "0,1,2"};
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 64; way++) {
+        conf_case *one = conf_cases_begin(context, op, CONF_EXACT);
+        pco_sum_attrs *attrs = (pco_sum_attrs *)one->attrs.bytes; /* mean and amax have the same fields */
+        conf_cases_in(one, SMALL_TYPES[(way ^ way >> 3) % 2], "%s", small_shape(text, way / 8));
+        attrs->keepdims = way % 2;
+        attrs->n_axes = conf_cases_vector(attrs->axes, AXES[way % 8]);
+        conf_cases_emit(context);
+    }
+}
+
+static void small_axis(conf_case *one, const pco_op_info *info, int64_t axis)
+{
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++)
+        if (attr->is_axis && attr->type != PCO_ATTR_VECTOR)
+            *(int64_t *)(void *)(one->attrs.bytes + attr->offset) = axis;
+}
+
+/* Along each dimension. */
+static void small_along(conf_cases_context *context, pco_op op)
+{
+    const pco_op_info *info = pco_op_find(op);
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 48; way++) {
+        const uint32_t type = SMALL_TYPES[way / 24], axis = way % 24 / 8;
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        small_axis(one, info, axis);
+        if (op == PCO_OP_TOP_K) ((pco_top_k_attrs *)one->attrs.bytes)->k = 1 + (way >> axis & 1);
+        conf_operand *x = conf_cases_in(one, type, "%s", small_shape(text, way % 8));
+        if (op == PCO_OP_SOFTMAX_BACKWARD) {
+            x->fill = CONF_FILL_UNIFORM, x->low = 0.0, x->high = 1.0;
+            conf_cases_in(one, type, "%s", text);
+        }
+        conf_cases_emit(context);
+    }
+}
+
+/* Lookups along each dimension: of two indices; one beyond the last lies outside. */
+static void small_lookup(conf_cases_context *context, pco_op op)
+{
+    char text[SMALL_TEXT];
+    for (uint32_t way = 0; way < 24; way++) {
+        const uint32_t type = SMALL_TYPES[way % 2], axis = way / 8;
+        const int size = way >> axis & 1 ? SMALL[axis] : 1;
+        int taken[3];
+        for (uint32_t d = 0; d < 3; d++) taken[d] = d == axis ? 2 : way >> d & 1 ? SMALL[d] : 1;
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        small_axis(one, pco_op_find(op), axis);
+        conf_cases_in(one, type, "%s", small_shape(text, way % 8));
+        conf_operand *index = op == PCO_OP_GATHER_ALONG_AXIS
+                                  ? conf_cases_in(one, PCO_I32, "%d,%d,%d", taken[0], taken[1], taken[2])
+                                  : conf_cases_in(one, PCO_I32, "2");
+        index->fill = CONF_FILL_INTEGER, index->low = 0.0, index->high = size;
+        if (op == PCO_OP_SCATTER_ADD) conf_cases_in(one, type, "%d,%d,%d", taken[0], taken[1], taken[2]);
+        conf_cases_emit(context);
+    }
+}
+
+/* Two batch dimensions that each operand has or has not, times transposed operands. */
+static void small_matmul(conf_cases_context *context)
+{
+    for (uint32_t way = 0; way < 32; way++) {
+        const int a0 = way & 1 ? 3 : 1, a1 = way & 2 ? 2 : 1, b0 = way & 4 ? 3 : 1, b1 = way & 8 ? 2 : 1;
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
+        attrs->transpose_a = way >> 4, attrs->transpose_b = (way ^ way >> 4) & 1;
+        conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", a0, a1, attrs->transpose_a ? 5 : 2, attrs->transpose_a ? 2 : 5);
+        conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", b0, b1, attrs->transpose_b ? 3 : 5, attrs->transpose_b ? 5 : 3);
+        conf_cases_emit(context);
+    }
+}
+
+/* More rows of the result than of x in what a kernel sees at once: small windows cut by either. */
+static void small_indexed(conf_cases_context *context)
+{
+    for (uint32_t type = 0; type < 2; type++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_INDEXED_MATMUL, CONF_RANDOM);
+        ((pco_indexed_matmul_attrs *)one->attrs.bytes)->matrices = 2;
+        conf_cases_in(one, SMALL_TYPES[type], "7,5");
+        conf_cases_in(one, SMALL_TYPES[type], "66,5");
+        conf_operand *index = conf_cases_in(one, PCO_I32, "7,2");
+        index->fill = CONF_FILL_INTEGER, index->low = 0.0, index->high = 1.0;
+        conf_cases_emit(context);
+    }
+}
+
+void conf_cases_small(conf_cases_context *context, pco_op op)
+{
+    if (context->tier == PCO_CONFORMANCE_TINY) return;
+    switch (op) {
+    case PCO_OP_ADD:
+    case PCO_OP_WHERE: small_broadcast(context, op); break;
+    case PCO_OP_BROADCAST_TO: small_broadcast_to(context); break;
+    case PCO_OP_PERMUTE: small_permute(context); break;
+    case PCO_OP_SLICE: small_slice(context); break;
+    case PCO_OP_PAD: small_pad(context); break;
+    case PCO_OP_CONCAT: small_concat(context); break;
+    case PCO_OP_SUM: small_reduce(context, op); break;
+    case PCO_OP_GATHER:
+    case PCO_OP_GATHER_ALONG_AXIS:
+    case PCO_OP_SCATTER_ADD: small_lookup(context, op); break;
+    case PCO_OP_MATMUL: small_matmul(context); break;
+    case PCO_OP_INDEXED_MATMUL: small_indexed(context); break;
+    case PCO_OP_ARGMAX:
+    case PCO_OP_CUMSUM:
+    case PCO_OP_TOP_K:
+    case PCO_OP_SOFTMAX:
+    case PCO_OP_LOGSUMEXP:
+    case PCO_OP_SOFTMAX_BACKWARD: small_along(context, op); break;
+    default: break;
+    }
+}
