@@ -18,13 +18,7 @@ pco_status api_encode(const pco_model *model, const char *text, size_t bytes, in
                         "both or 0",
                         special);
     if (special & PCO_TOKENIZE_CONTROL) flags |= PCO_ENCODE_SPECIAL;
-    special &= PCO_TOKENIZE_ENDS;
-    if (special && (file->spec.decoder_only || file->spec.encoder_only)) {
-        if (pco_tokenizer_adds_bos(file->source)) flags |= PCO_ENCODE_BOS;
-        if (pco_tokenizer_adds_eos(file->source)) flags |= PCO_ENCODE_EOS;
-    } else if (special && file->spec.add_eos_to_source) {
-        flags |= PCO_ENCODE_EOS;
-    }
+    if (special & PCO_TOKENIZE_ENDS) flags |= pco_model_around(file, PCO_ENCODER);
     return pco_tokenizer_encode(file->source, text, bytes, flags, ids, count, err);
 }
 
@@ -62,14 +56,14 @@ pco_status pco_model_special_ids(const pco_model *model, pco_special_ids *ids, p
     if (!file->target) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
     const pco_tokenizer_special special = pco_tokenizer_specials(file->target);
     const int alone = file->spec.decoder_only || file->spec.encoder_only;
+    const uint32_t around = pco_model_around(file, PCO_ENCODER);
     const pco_special_ids all = {.bos = special.bos,
                                  .eos = special.eos,
                                  .pad = special.pad,
                                  .unk = special.unk,
                                  .decoder_start = alone ? -1 : file->spec.decoder_start_token_id,
-                                 .adds_bos = alone && pco_tokenizer_adds_bos(file->target),
-                                 .adds_eos =
-                                     alone ? pco_tokenizer_adds_eos(file->target) : file->spec.add_eos_to_source};
+                                 .adds_bos = (around & PCO_ENCODE_BOS) != 0,
+                                 .adds_eos = (around & PCO_ENCODE_EOS) != 0};
     return pco_fill_sized(ids, &all, sizeof all, err);
 }
 

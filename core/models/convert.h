@@ -52,7 +52,13 @@ pco_status pco_convert_to_folder(const char *in, const char *out, const pco_conv
 pco_status pco_convert_trained(const pco_model_file *file, const pco_weights *trained, const char *out,
                                const pco_convert_options *options, pco_convert_result *result,
                                pco_error *err) PCO_NODISCARD;
-/* Is it of a kind that GGUF has? */
+/* The same into `folder`, which is there and may have other files, from a model of a folder of Hugging Face of a family
+ * that is written: config.json and the tokenizer's files as they are there, and model.safetensors. Errors: as above. */
+pco_status pco_convert_trained_to_folder(const pco_model_file *file, const pco_weights *trained, const char *folder,
+                                         const pco_convert_options *options, pco_convert_result *result,
+                                         pco_error *err) PCO_NODISCARD;
+/* Is it of a kind that GGUF has? Or one for pco_convert_trained_to_folder? */
 int pco_convert_writes(const pco_model_file *file);
+int pco_convert_writes_folder(const pco_model_file *file);
 
 #endif

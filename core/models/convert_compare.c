@@ -14,15 +14,6 @@ static const char convert_probe[] =
     "e \xE4\xBD\xA0\xE5\xA5\xBD "
     "\xD0\x9F\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82 \xF0\x9F\x98\x80 -- it's 3.14%  \r\n end ";
 
-uint32_t convert_around(const pco_model_file *file, pco_model_side side)
-{
-    const pco_tokenizer *tokenizer = side == PCO_ENCODER ? file->source : file->target;
-    if (!file->spec.decoder_only)
-        return side == PCO_ENCODER && file->spec.add_eos_to_source ? (uint32_t)PCO_ENCODE_EOS : 0u;
-    return (pco_tokenizer_adds_bos(tokenizer) ? PCO_ENCODE_BOS : 0u) |
-           (pco_tokenizer_adds_eos(tokenizer) ? PCO_ENCODE_EOS : 0u);
-}
-
 /* Do both tokenizers of a side make the same ids of a text, with what each puts around it? */
 static pco_status convert_compare_text(const pco_model_file *file, const pco_model_file *made, pco_model_side side,
                                        const char *text, size_t size, pco_error *err)
@@ -32,9 +23,12 @@ static pco_status convert_compare_text(const pco_model_file *file, const pco_mod
     const pco_tokenizer *of[2] = {side ? file->target : file->source, side ? made->target : made->source};
     pco_status status = PCO_OK;
     for (int i = 0; i < 2 && !status; i++) {
+        const pco_model_file *one = i ? made : file;
+        /* a target's own ends are of training */
+        const uint32_t flags =
+            of[i] && (side == PCO_ENCODER || file->spec.decoder_only) ? pco_model_around(one, side) : 0;
         status = of[i]
-                     ? pco_tokenizer_encode(of[i], text, size, convert_around(i ? made : file, side), &ids[i],
-                                            &counts[i], err)
+                     ? pco_tokenizer_encode(of[i], text, size, flags, &ids[i], &counts[i], err)
                      : pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: its tokenizer is not in what was written", file->path);
         if (status == PCO_ERROR_INVALID && !i) return PCO_OK; /* it has no tokens for that text */
     }

@@ -380,7 +380,7 @@ static pco_status folder_put_pair(const folder_job *f, pco_error *err)
 {
     static const char *const places[] = {"encoder/", "decoder/"};
     const pco_tokenizer *const tokenizers[] = {f->file->source, f->file->target};
-    const uint32_t source = convert_around(f->file, PCO_ENCODER), target = convert_around(f->file, PCO_DECODER);
+    const uint32_t source = pco_model_around(f->file, PCO_ENCODER), target = pco_model_around(f->file, PCO_DECODER);
     cJSON *roots[3] = {NULL, NULL, NULL}; /* the last: the target's, with the ends of a source */
     pco_status status = PCO_OK;
     for (int i = 0; i < 3 && !status; i++)
@@ -400,7 +400,7 @@ static pco_status folder_put_tokens(const folder_job *f, pco_error *err)
     if (f->file->family->hub && !f->file->gguf) return folder_copy_all(f, err);
     if (!f->file->target) return PCO_OK;
     if (!f->file->spec.decoder_only) return folder_put_pair(f, err);
-    pco_status status = pco_tokenizer_make_json(f->file->target, convert_around(f->file, PCO_DECODER), &root, err);
+    pco_status status = pco_tokenizer_make_json(f->file->target, pco_model_around(f->file, PCO_DECODER), &root, err);
     if (status) return pco_fail_prefix(err, status, "%s", f->file->path);
     status = folder_put_tokenizer(f, "", root, err);
     cJSON_Delete(root);
@@ -440,7 +440,8 @@ static void folder_find_biases(const pco_model_file *file, pco_model_spec *spec)
     }
 }
 
-static pco_status folder_convert(folder_job *f, const char *out, pco_error *err)
+/* The config, and tensors under their names. */
+static pco_status folder_prepare(folder_job *f, pco_error *err)
 {
     const pco_model_file *file = f->file;
     f->target = (convert_target){.family = convert_family(file, 1), .folder = 1, .spec = file->spec};
@@ -457,12 +458,21 @@ static pco_status folder_convert(folder_job *f, const char *out, pco_error *err)
     if (!status) status = convert_list(&f->job, file->weights, file->path, &f->items, err);
     if (!status) status = convert_rename(file, &f->target, &f->items, err);
     if (!status) status = convert_trained_items(file, &f->target, &f->items, err);
-    if (!status) status = convert_store_names(&f->target, &f->items, err);
-    if (!status) status = folder_begin(f, out, err);
-    if (!status) status = folder_put_config(f, folder_choose_types(f), err);
+    return status ? status : convert_store_names(&f->target, &f->items, err);
+}
+
+static pco_status folder_put(folder_job *f, pco_error *err)
+{
+    pco_status status = folder_put_config(f, folder_choose_types(f), err);
     if (!status) status = folder_put_tokens(f, err);
-    if (!status) status = folder_put_weights(f, err);
-    return status ? status : folder_read_back(f, err);
+    return status ? status : folder_put_weights(f, err);
+}
+
+static void folder_release(folder_job *f)
+{
+    convert_release(&f->items);
+    cJSON_Delete(f->config);
+    free(f->path);
 }
 
 pco_status pco_convert_to_folder(const char *in, const char *out, const pco_convert_options *options,
@@ -478,10 +488,28 @@ pco_status pco_convert_to_folder(const char *in, const char *out, const pco_conv
     folder_job f = {.job = {.options = options}, .file = file, .result = result};
     if (options->adapter) status = pco_adapter_open(file, options->adapter, err);
     if (!status && options->adapter) f.job.adapted = file->weights;
-    if (!status) status = folder_convert(&f, out, err);
+    if (!status) status = folder_prepare(&f, err);
+    if (!status) status = folder_begin(&f, out, err);
+    if (!status) status = folder_put(&f, err);
+    if (!status) status = folder_read_back(&f, err);
     status = folder_end(&f, out, status, err);
-    convert_release(&f.items);
-    cJSON_Delete(f.config);
+    folder_release(&f);
     pco_model_file_close(file);
+    return status;
+}
+
+int pco_convert_writes_folder(const pco_model_file *file)
+{
+    return file->family->hub && !file->gguf && convert_family(file, 1) == file->family;
+}
+
+pco_status pco_convert_trained_to_folder(const pco_model_file *file, const pco_weights *trained, const char *folder,
+                                         const pco_convert_options *options, pco_convert_result *result, pco_error *err)
+{
+    folder_job f = {.job = {.options = options, .trained = trained}, .file = file, .result = result};
+    *result = (pco_convert_result){0};
+    pco_status status = (f.path = strdup(folder)) ? folder_prepare(&f, err) : convert_no_memory(err);
+    if (!status) status = folder_put(&f, err);
+    folder_release(&f);
     return status;
 }

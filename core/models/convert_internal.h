@@ -120,9 +120,6 @@ pco_status convert_trained_items(const pco_model_file *file, const convert_targe
 
 /* ---- reading back (convert_compare.c) ---- */
 
-/* What a model puts around a text of that side: PCO_ENCODE_BOS, PCO_ENCODE_EOS. It has a tokenizer. */
-uint32_t convert_around(const pco_model_file *file, pco_model_side side);
-
 /* Does the model that was written make the same ids of texts (`exact`: also of those that are not as a normaliser
  * leaves them; an encoder-decoder on both sides), and do they end with the same tokens? Errors: UNSUPPORTED. */
 pco_status convert_compare_ids(const pco_model_file *file, const pco_model_file *made, int exact,

@@ -272,6 +272,16 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
     return status || !file->family->hub ? status : model_prepare_hub(file, err);
 }
 
+uint32_t pco_model_around(const pco_model_file *file, pco_model_side side)
+{
+    const pco_tokenizer *tokenizer = side == PCO_ENCODER ? file->source : file->target;
+    const int alone = file->spec.decoder_only || file->spec.encoder_only,
+              says = alone || file->family->hub != NULL; /* else lists of tokens, of which the config says all */
+    const int eos = !alone && side == PCO_ENCODER && file->spec.add_eos_to_source;
+    return (says && pco_tokenizer_adds_bos(tokenizer) ? PCO_ENCODE_BOS : 0u) |
+           (eos || (says && pco_tokenizer_adds_eos(tokenizer)) ? PCO_ENCODE_EOS : 0u);
+}
+
 int pco_model_file_ends(const pco_model_file *file, int32_t id)
 {
     if (file->target && pco_tokenizer_ends(file->target, id)) return 1;

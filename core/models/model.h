@@ -34,6 +34,9 @@ void pco_model_file_close(pco_model_file *file);
 /* Does the model read texts, or images alone? */
 static inline int pco_model_reads_texts(const pco_model_file *file) { return file->images != &file->spec; }
 
+/* What the model has around a text of that side, for which it has a tokenizer: PCO_ENCODE_BOS, PCO_ENCODE_EOS. */
+uint32_t pco_model_around(const pco_model_file *file, pco_model_side side);
+
 /* Does a text that the model continues end with this token? */
 int pco_model_file_ends(const pco_model_file *file, int32_t id);
 

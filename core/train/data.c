@@ -225,10 +225,11 @@ static pco_status data_encode_text(pco_data *data, const pco_tokenizer *tokenize
 
 /* What a model wants around its texts; those that are trained from nothing have only what the config says. The end of a
  * target, which is a label, is added later. */
-static uint32_t data_flags(const pco_data *data, const pco_tokenizer *tokenizer, int side)
+static uint32_t data_flags(const pco_data *data, pco_model_side side)
 {
-    const int end = side == 0 && (data->ids.add_eos_to_source || (data->model && pco_tokenizer_adds_eos(tokenizer)));
-    return (data->model && pco_tokenizer_adds_bos(tokenizer) ? PCO_ENCODE_BOS : 0) | (end ? PCO_ENCODE_EOS : 0);
+    const uint32_t end = data->ids.add_eos_to_source ? PCO_ENCODE_EOS : 0;
+    const uint32_t flags = data->model ? pco_model_around(data->model, side) : end;
+    return side == PCO_ENCODER ? flags : flags & ~(uint32_t)PCO_ENCODE_EOS;
 }
 
 static pco_status data_encode_pair(pco_data *data, const pco_tokenizer *const *tokenizers, const pco_pair *pair,
@@ -242,7 +243,7 @@ static pco_status data_encode_pair(pco_data *data, const pco_tokenizer *const *t
     pco_status status = PCO_OK;
     for (int side = 0; side < 2 && !status; side++) {
         status = pco_tokenizer_encode(tokenizers[side], pair->text[side], pair->size[side],
-                                      data_flags(data, tokenizers[side], side), &ids[side], &count[side], err);
+                                      data_flags(data, (pco_model_side)side), &ids[side], &count[side], err);
     }
     if (status) {
         pco_fail_prefix(err, status, "%s:%u", data->config->file, pair->line);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "models/convert.h"
 
-static const char base_model[] = "model.gguf";
+static const char base_model[] = "model.gguf"; /* where the model is of a kind that GGUF has */
 
 /* ---- adapters ---- */
 
@@ -80,7 +80,7 @@ static pco_status base_check_writing(pco_trainer *trainer, pco_error *err)
 {
     const pco_model_file *base = trainer->base;
     char *path = NULL;
-    if (!base->family->read_config && pco_convert_writes(base)) return PCO_OK;
+    if (!base->family->read_config && (pco_convert_writes(base) || pco_convert_writes_folder(base))) return PCO_OK;
     if (!base->family->read_config)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s: all weights of a model of type '%s' cannot be written yet; train adapters with 'lora'",
@@ -147,12 +147,14 @@ static pco_status base_write_model(const pco_trainer *trainer, const pco_weight 
     pco_convert_result result;
     pco_weights *trained = pco_weights_create("the trained weights");
     char *path = NULL;
-    if (asprintf(&path, "%s/%s", trainer->config->out, base_model) < 0) path = NULL;
+    const int gguf = pco_convert_writes(trainer->base);
+    if (asprintf(&path, "%s%s%s", trainer->config->out, gguf ? "/" : "", gguf ? base_model : "") < 0) path = NULL;
     pco_status status = trained && path ? PCO_OK : trainer_no_memory(err);
     for (uint32_t i = 0; i < count && !status; i++)
         status = pco_weights_add(trained, &items[i], items[i].name, strlen(items[i].name), err);
     if (!status) status = pco_weights_index(trained, err);
-    if (!status) status = pco_convert_trained(trainer->base, trained, path, &options, &result, err);
+    if (!status && gguf) status = pco_convert_trained(trainer->base, trained, path, &options, &result, err);
+    if (!status && !gguf) status = pco_convert_trained_to_folder(trainer->base, trained, path, &options, &result, err);
     pco_weights_close(trained);
     free(path);
     return status;

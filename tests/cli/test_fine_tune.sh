@@ -58,8 +58,17 @@ config tuned hub "$text" '"optimizer": {"type": "sgd", "momentum": 0.5}'
 run train tuned.json --log hub.csv; status "a folder of Hugging Face" 0; falls "its loss falls" hub.csv
 run run tuned --prompt "the cat" -n 3; status "what became of it" 0
 config dates "$source/models/dates" "{\"kind\": \"pairs\", \"file\": \"$source/models/dates/test.tsv\", \"target_buckets\": [64], \"source_buckets\": [64]}"
-run train dates.json --steps 2; status "a model of Portico's" 0
-run eval dates --data dates --limit 3; status "evaluating it" 0
+run train dates.json --log dates.csv --steps 2; status "a model of Portico's" 0
+if awk -F, 'NR == 2 { exit !($2 < 0.5) }' dates.csv; then ok "it reads sources as it was taught to"; else bad "its first loss" "$(sed -n 2p dates.csv)"; fi
+run convert "$source/models/dates" pair; status "it as a folder of Hugging Face" 0
+sed 's/"from": "[^"]*"/"from": "pair"/; s/"out": "dates"/"out": "pairs"/; s/"learning_rate": 0.02/"learning_rate": 1e-4/' dates.json > pairs.json
+run train pairs.json --log pairs.csv --steps 2; status "an encoder-decoder of Hugging Face" 0
+same "the same config.json" pair/config.json pairs/config.json
+if [ "$(sed -n 2p pairs.csv | cut -d, -f2)" = "$(sed -n 2p dates.csv | cut -d, -f2)" ]; then ok "the same first loss"; else bad "the first loss" "$(sed -n 2p pairs.csv)"; fi
+run run pairs --prompt "March 5, 1999"; status "what became of it" 0; says "it has not forgotten" out '^1999-03-05$'
+run convert pairs again.hf -t f16; status "it as a folder, in f16" 0
+run train pairs.json --resume --steps 3; status "going on with it" 0
+run eval dates --data dates --limit 3; status "evaluating what became of Portico's" 0
 
 # ---- adapters ----
 config lora "$base" "$text" '"lora": {"r": 4, "lora_alpha": 16, "target_modules": "all-linear"}, "checkpoint_interval": 4'
