@@ -107,7 +107,6 @@ void conf_cases_cumsum(conf_cases_context *context, pco_op op)
         {"3,2,5", 0, 1, CONF_ADVERSARIAL}, {"2,3,5,7", 2, 2, CONF_RANDOM}, {"130,3", 1, 3, CONF_ADVERSARIAL},
         {"2,70001", -1, 1, CONF_EXACT}, /* more terms than some drivers go rounds */
     };
-    (void)op;
     for (uint32_t t = 0; t < 4; t++) {
         for (uint32_t s = 0; s < sizeof LISTS / sizeof *LISTS; s++) {
             if (t && s > 8 && !conf_cases_standard(context)) continue;
@@ -122,6 +121,7 @@ void conf_cases_cumsum(conf_cases_context *context, pco_op op)
             conf_cumsum_one(context, TYPES[t], shape, -1, (int)(s + 1) % 4, CONF_EXACT);
         }
     }
+    conf_cases_small_along(context, op);
 }
 
 static void conf_top_k_one(conf_cases_context *context, uint32_t dtype, const char *shape, int64_t axis, int64_t k,
@@ -181,7 +181,6 @@ void conf_cases_top_k(conf_cases_context *context, pco_op op)
         {"3,1025", -1, 1025, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
         {"2,70001", -1, 5, 1, CONF_FILL_TIES, CONF_RANDOM}, /* more elements than some drivers go rounds */
     };
-    (void)op;
     for (uint32_t t = 0; t < 4; t++) {
         for (uint32_t s = 0; s < sizeof LISTS / sizeof *LISTS; s++) {
             if (t && s > 5 && !conf_cases_standard(context)) continue;
@@ -198,6 +197,7 @@ void conf_cases_top_k(conf_cases_context *context, pco_op op)
         }
     }
     conf_top_k_lists(context);
+    conf_cases_small_along(context, op);
 }
 
 void conf_cases_softmax(conf_cases_context *context, pco_op op)

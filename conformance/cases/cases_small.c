@@ -7,6 +7,8 @@
 
 #include "graph/op.h"
 
+#include <string.h>
+
 static const int SMALL[3] = {3, 2, 5};
 
 enum { SMALL_TEXT = 32 };
@@ -129,24 +131,26 @@ static void small_reduce(conf_cases_context *context, pco_op op)
     }
 }
 
-static void small_axis(conf_case *one, const pco_op_info *info, int64_t axis)
+/* `k`: how many along it, of an operation to which that is said. */
+static void small_axis(conf_case *one, const pco_op_info *info, int64_t axis, int64_t k)
 {
     const pco_attr_info *attr;
-    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++)
-        if (attr->is_axis && attr->type != PCO_ATTR_VECTOR)
-            *(int64_t *)(void *)(one->attrs.bytes + attr->offset) = axis;
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
+        int64_t *value = (int64_t *)(void *)(one->attrs.bytes + attr->offset);
+        if (attr->is_axis && attr->type != PCO_ATTR_VECTOR) *value = axis;
+        if (strcmp(attr->name, "k") == 0) *value = k;
+    }
 }
 
-/* Along each dimension. */
-static void small_along(conf_cases_context *context, pco_op op)
+void conf_cases_small_along(conf_cases_context *context, pco_op op)
 {
+    if (context->tier == PCO_CONFORMANCE_TINY) return;
     const pco_op_info *info = pco_op_find(op);
     char text[SMALL_TEXT];
     for (uint32_t way = 0; way < 48; way++) {
         const uint32_t type = SMALL_TYPES[way / 24], axis = way % 24 / 8;
         conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-        small_axis(one, info, axis);
-        if (op == PCO_OP_TOP_K) ((pco_top_k_attrs *)one->attrs.bytes)->k = 1 + (way >> axis & 1);
+        small_axis(one, info, axis, 1 + (way >> axis & 1));
         conf_operand *x = conf_cases_in(one, type, "%s", small_shape(text, way % 8));
         if (op == PCO_OP_SOFTMAX_BACKWARD) {
             x->fill = CONF_FILL_UNIFORM, x->low = 0.0, x->high = 1.0;
@@ -166,7 +170,7 @@ static void small_lookup(conf_cases_context *context, pco_op op)
         int taken[3];
         for (uint32_t d = 0; d < 3; d++) taken[d] = d == axis ? 2 : way >> d & 1 ? SMALL[d] : 1;
         conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-        small_axis(one, pco_op_find(op), axis);
+        small_axis(one, pco_op_find(op), axis, 1);
         conf_cases_in(one, type, "%s", small_shape(text, way % 8));
         conf_operand *index = op == PCO_OP_GATHER_ALONG_AXIS
                                   ? conf_cases_in(one, PCO_I32, "%d,%d,%d", taken[0], taken[1], taken[2])
@@ -223,11 +227,9 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_MATMUL: small_matmul(context); break;
     case PCO_OP_INDEXED_MATMUL: small_indexed(context); break;
     case PCO_OP_ARGMAX:
-    case PCO_OP_CUMSUM:
-    case PCO_OP_TOP_K:
     case PCO_OP_SOFTMAX:
     case PCO_OP_LOGSUMEXP:
-    case PCO_OP_SOFTMAX_BACKWARD: small_along(context, op); break;
+    case PCO_OP_SOFTMAX_BACKWARD: conf_cases_small_along(context, op); break;
     default: break;
     }
 }

@@ -20,6 +20,7 @@ CASES(missed);
 CASES(constants);
 CASES(dimensions);
 CASES(small);
+CASES(small_along); /* of an op whose attributes name one dimension: along each of three small ones */
 CASES(chain);
 CASES(edges);
 CASES(large);

@@ -6,7 +6,7 @@ import re
 import unittest
 
 DEVICES = pathlib.Path(__file__).resolve().parents[2] / "docs/devices"
-ROW = re.compile(r"\| `([\w.-]+)` \| .+? \| ([\w, ]+?) \| ([\d,]+) \| ([\d,]+) \|")
+ROW = re.compile(r"\| `([\w.-]+)` \| .+? \| ((?:tiny|quick|standard)[\w ]*) \| ([\d,]+) \| ([\d,]+) \|")
 
 
 def number(text):
