@@ -15,7 +15,6 @@
 #include "../unit/model_builder.h"
 #include "base/dtype.h"
 #include "base/file.h"
-#include "base/philox.h"
 #include "cli/inspect.h"
 #include "formats/ct2.h"
 #include "formats/json.h"
@@ -23,7 +22,7 @@
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 #include "text/tokenizer.h"
-#include "fuzz_limits.h"
+#include "fuzz_files.h"
 
 enum fuzz_reader {
     FUZZ_SAFETENSORS = 1,
@@ -170,13 +169,6 @@ typedef struct seed {
     size_t size;
 } seed;
 
-static uint32_t fuzz_random(uint64_t *step)
-{
-    pco_philox bits = pco_philox4x32_10((pco_philox){{(uint32_t)*step, (uint32_t)(*step >> 32), 0, 0}}, 1);
-    ++*step;
-    return bits.word[0];
-}
-
 static seed fuzz_copy(const void *data, size_t size)
 {
     seed copy = {malloc(size + 1), size};
@@ -239,20 +231,11 @@ static seed fuzz_gguf_seed(const char *model)
     return fuzz_copy(file.data, file.size);
 }
 
-static void fuzz_exact(const unsigned char *data, size_t size)
-{
-    unsigned char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the first byte too far */
-    if (!exact) abort();
-    memcpy(exact, data, size);
-    LLVMFuzzerTestOneInput(exact, size);
-    free(exact);
-}
-
-static void fuzz_one(const seed *from, size_t size, uint32_t changes, uint64_t *step)
+static void fuzz_one(const seed *from, size_t size, uint32_t changes)
 {
     seed copy = fuzz_copy(from->data, from->size);
     for (uint32_t i = 0; i < changes && size; i++) {
-        uint32_t at = fuzz_random(step), what = fuzz_random(step);
+        uint32_t at = fuzz_below(1u << 31), what = fuzz_below(1u << 31);
         unsigned char *byte = &copy.data[at % size];
         if (what & 256)
             *byte = (unsigned char)what;
@@ -326,7 +309,6 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--seeds") == 0) return fuzz_keep(seeds, count, argv[2]);
     fuzz_begin();
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
-    uint64_t step = 0;
     for (int i = 2; i < argc && count < MOST; i++) {
         pco_map map;
         pco_error err;
@@ -339,14 +321,14 @@ int main(int argc, char **argv)
     }
     for (size_t s = 0; s < count; s++)
         for (size_t size = 0; seeds[s].size <= 8192 && size <= seeds[s].size; size++, prefixes++)
-            fuzz_one(&seeds[s], size, 0, &step);
+            fuzz_one(&seeds[s], size, 0);
     for (size_t s = 0; s < count; s++)
         if (seeds[s].size <= 8192) fuzz_numbers(&seeds[s]);
     for (unsigned long i = 0; i < rounds; i++) {
         const seed *from = &seeds[i % count];
-        uint32_t cut = fuzz_random(&step), changes = 1 + fuzz_random(&step) % 6;
+        uint32_t cut = fuzz_below(1u << 31), changes = 1 + fuzz_below(1u << 31) % 6;
         size_t size = cut % 16 == 0 && from->size ? cut / 16 % from->size : from->size;
-        fuzz_one(from, size, changes, &step);
+        fuzz_one(from, size, changes);
     }
     fprintf(stderr, "%zu seeds, %zu prefixes, %lu mutations: nothing crashed\n", count, prefixes, rounds);
     for (size_t s = 0; s < count; s++) free(seeds[s].data);

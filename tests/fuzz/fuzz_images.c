@@ -57,5 +57,5 @@ static int fuzz_input(const uint8_t *data, size_t size)
 }
 
 #ifndef PCO_LIBFUZZER
-int main(int argc, char **argv) { return fuzz_files(argc, argv); }
+int main(int argc, char **argv) { return fuzz_changed(argc, argv, 1, fuzz_change_bytes); }
 #endif

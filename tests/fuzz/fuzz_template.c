@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/philox.h"
 #include "text/template.h"
-#include "fuzz_limits.h"
+#include "fuzz_files.h"
 
 static const char fuzz_variables[] =
     "{\"messages\": [{\"role\": \"system\", \"content\": \"be brief\"}, {\"role\": \"user\", \"content\": \"a\\n<b> "
@@ -18,7 +17,7 @@ static const char fuzz_variables[] =
     "\"tools\": [{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"x\": {\"type\": \"int\"}}}}}],"
     "\"add_generation_prompt\": true, \"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
 static cJSON *fuzz_root;
-static unsigned long fuzz_parsed, fuzz_rendered;
+static unsigned long fuzz_rendered;
 
 static int fuzz_input(const uint8_t *data, size_t size)
 {
@@ -39,12 +38,6 @@ static int fuzz_input(const uint8_t *data, size_t size)
 }
 
 #ifndef PCO_LIBFUZZER
-
-static uint32_t fuzz_below(uint32_t count)
-{
-    static uint32_t step;
-    return pco_philox4x32_10((pco_philox){{step++, 0, 0, 0}}, 2).word[0] % count;
-}
 
 /* Moves and copies a piece of one template into another, or changes a byte, up to four times. */
 static size_t fuzz_change(char *text, size_t size, size_t most, const char *other)
@@ -72,6 +65,7 @@ static size_t fuzz_change(char *text, size_t size, size_t most, const char *othe
 int main(int argc, char **argv)
 {
     enum { MOST = 1 << 16 };
+    static char text[MOST];
     cJSON *root;
     pco_error err;
     const unsigned long rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000;
@@ -84,17 +78,9 @@ int main(int argc, char **argv)
     for (unsigned long i = 0; i < rounds; i++) {
         const char *one = cJSON_GetArrayItem(templates, (int)(i % count))->valuestring;
         const char *other = cJSON_GetArrayItem(templates, (int)fuzz_below(count))->valuestring;
-        char *text = malloc(MOST); /* of the exact size below, so that a sanitizer sees the first byte too far */
-        size_t size = strlen(one) < MOST ? strlen(one) : MOST;
-        if (!text) abort();
+        const size_t size = strlen(one) < MOST ? strlen(one) : MOST;
         memcpy(text, one, size);
-        size = fuzz_change(text, size, MOST, other);
-        char *exact = malloc(size + !size);
-        if (!exact) abort();
-        memcpy(exact, text, size);
-        LLVMFuzzerTestOneInput((const uint8_t *)exact, size);
-        free(exact);
-        free(text);
+        fuzz_exact(text, fuzz_change(text, size, MOST, other));
     }
     fprintf(stderr, "%lu templates, %lu parsed, %lu rendered: nothing crashed\n", rounds, fuzz_parsed, fuzz_rendered);
     cJSON_Delete(root);

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/philox.h"
 #include "text/tokenizer_kinds.h"
-#include "fuzz_limits.h"
+#include "fuzz_files.h"
 
 static const char *const FUZZ_NAMES[] = {
     "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt",
@@ -96,7 +96,7 @@ static int fuzz_input(const uint8_t *data, size_t size)
 
 static void fuzz_one(const pco_map *seed, uint64_t round)
 {
-    uint8_t *copy = malloc(seed->size + !seed->size); /* exactly, so that a sanitizer sees the first byte too far */
+    uint8_t *copy = malloc(seed->size + !seed->size);
     if (!copy) abort();
     if (seed->size) memcpy(copy, seed->data, seed->size);
     for (uint32_t i = 0; round && i < 1 + round % 5 && seed->size > 1; i++) {
@@ -104,7 +104,7 @@ static void fuzz_one(const pco_map *seed, uint64_t round)
         uint8_t *byte = &copy[1 + bits.word[0] % (seed->size - 1)];
         *byte = bits.word[1] & 1 ? (uint8_t)bits.word[2] : copy[bits.word[3] % seed->size];
     }
-    LLVMFuzzerTestOneInput(copy, seed->size);
+    fuzz_exact(copy, seed->size);
     free(copy);
 }
 

@@ -46,7 +46,7 @@ static int fuzz_input(const uint8_t *data, size_t size)
 #ifndef PCO_LIBFUZZER
 int main(int argc, char **argv)
 {
-    const int status = fuzz_files(argc, argv);
+    const int status = fuzz_changed(argc, argv, 1, fuzz_change_bytes);
     fprintf(stderr, "%lu samples\n", fuzz_samples);
     return status;
 }
