@@ -80,7 +80,13 @@ pco_status api_lane(pco_model *model, int64_t *lane, pco_error *err) PCO_NODISCA
 /* Makes model->causal or model->seq2seq, anew where it is there. */
 pco_status api_runner(pco_model *model, pco_error *err) PCO_NODISCARD;
 
-/* Makes model->encoder, where it is not there yet. */
+/* Makes model->encoder, and model->images, where it is not there yet. Errors: UNSUPPORTED for a model that reads no
+ * texts, or no images. */
 pco_status api_encoder(pco_model *model, pco_error *err) PCO_NODISCARD;
+pco_status api_image_encoder(pco_model *model, pco_error *err) PCO_NODISCARD;
+
+/* Which commands run a model that writes no text, or that hears, for messages: "portico embed runs it"; NULL for all
+ * others. */
+const char *api_who_runs(const pco_model_file *file);
 
 #endif

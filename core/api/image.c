@@ -44,13 +44,18 @@ static pco_status image_needs(const pco_model *model, pco_error *err)
                     model->file->family->name);
 }
 
+pco_status api_image_encoder(pco_model *model, pco_error *err)
+{
+    const pco_status status = image_needs(model, err);
+    if (status || model->images) return status;
+    return pco_image_encoder_create(model->session, model->file->weights, model->file->images, &model->images, err);
+}
+
 static pco_status image_run(image_call *call, pco_encoder_output output, float *results, pco_error *err)
 {
     pco_model *model = call->model;
     pco_status status = pco_image_processor_read(model->file, &call->processor, err);
-    if (!status && !model->images)
-        status =
-            pco_image_encoder_create(model->session, model->file->weights, model->file->images, &model->images, err);
+    if (!status) status = api_image_encoder(model, err);
     if (!status)
         status = pco_image_encoder_run(model->images, output, image_source, (int64_t)call->count, results,
                                        image_progressed, call, err);

@@ -14,16 +14,26 @@
 
 enum { API_MOST_LANES = 1024 };
 
+const char *api_who_runs(const pco_model_file *file)
+{
+    if (file->spec.sound.bands) return "portico transcribe runs it";
+    if (!file->spec.encoder_only) return NULL;
+    if (!file->images) return "portico embed runs it";
+    if (pco_model_reads_texts(file)) return "portico embed and portico classify run it";
+    return file->images->classes.linear ? "portico classify and portico embed --image run it"
+                                        : "portico embed --image runs it";
+}
+
 pco_status api_no_writer(const pco_model_file *file, pco_error *err)
 {
-    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder ('%s'), which writes no text; portico embed runs it",
-                    file->path, file->family->name);
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder ('%s'), which writes no text; %s", file->path,
+                    file->family->name, api_who_runs(file));
 }
 
 pco_status api_no_reader(const pco_model_file *file, pco_error *err)
 {
-    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s hears sound ('%s'), and reads no text; portico transcribe runs it",
-                    file->path, file->family->name);
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s hears sound ('%s'), and reads no text; %s", file->path,
+                    file->family->name, api_who_runs(file));
 }
 
 pco_status api_encoder(pco_model *model, pco_error *err)

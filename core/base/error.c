@@ -5,30 +5,47 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Of a line that is too long, as one with a long path is, the middle goes: the reason stands at its end. */
+static void error_take(pco_error *err, const char *line)
+{
+    static const char cut[] = " ... ";
+    const size_t length = strlen(line), room = sizeof err->message - 1, head = room / 2,
+                 tail = room - head - (sizeof cut - 1);
+    if (length <= room) {
+        memcpy(err->message, line, length + 1);
+    } else {
+        memcpy(err->message, line, head);
+        memcpy(err->message + head, cut, sizeof cut - 1);
+        memcpy(err->message + room - tail, line + length - tail, tail + 1);
+    }
+    pco_printable_line(err->message, sizeof err->message);
+}
+
+/* Room for a line with a path or two. */
+enum { ERROR_LINE = 8192 };
+
 pco_status pco_fail(pco_error *err, pco_status status, const char *format, ...)
 {
     if (!err) return status;
+    char line[ERROR_LINE];
     va_list args;
     va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    pco_printable_line(err->message, sizeof err->message);
+    error_take(err, line);
     return status;
 }
 
 pco_status pco_fail_prefix(pco_error *err, pco_status status, const char *format, ...)
 {
     if (!err) return status;
-    char old[sizeof err->message];
-    memcpy(old, err->message, sizeof old);
+    char line[ERROR_LINE];
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(err->message, sizeof err->message, format, args);
+    const int used = vsnprintf(line, sizeof line - sizeof err->message - 2, format, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof err->message)
-        snprintf(err->message + used, sizeof err->message - (size_t)used, ": %.*s",
-                 (int)(sizeof err->message - (size_t)used - 3), old);
-    pco_printable_line(err->message, sizeof err->message);
+    if (used >= 0) snprintf(line + strlen(line), sizeof err->message + 2, ": %s", err->message);
+    error_take(err, line);
     return status;
 }
 

@@ -407,3 +407,15 @@ int pco_is_directory(const char *path)
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
+
+pco_status pco_file_find(const char *folder, const char *name, char **path, pco_error *err)
+{
+    if (asprintf(path, "%s/%s", folder, name) < 0) {
+        *path = NULL;
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the path of %s", name);
+    }
+    if (access(*path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR)) return PCO_OK;
+    free(*path);
+    *path = NULL;
+    return PCO_OK;
+}

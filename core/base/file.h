@@ -57,4 +57,8 @@ pco_status pco_folder_make(const char *path, pco_error *err) PCO_NODISCARD;
 /* True when `path` names a directory. */
 int pco_is_directory(const char *path);
 
+/* FOLDER/NAME in *path (free), if there is such a file, or if only opening it can say why it cannot be told; NULL where
+ * there is none. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_file_find(const char *folder, const char *name, char **path, pco_error *err) PCO_NODISCARD;
+
 #endif

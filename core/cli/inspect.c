@@ -2,8 +2,6 @@
 #include "cli/inspect.h"
 #include "cli/model.h"
 
-#include "models/seq2seq.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +20,7 @@ static void inspect_try(const inspect_arguments *arguments, pco_context *context
         pco_model_close(model);
         return;
     }
-    pco_executable_stats stats =
-        model->causal ? pco_causal_inspect(model->causal) : pco_seq2seq_inspect(model->seq2seq);
+    const pco_executable_stats stats = inspect_counts(model);
     plan->fits = 1;
     plan->constants = stats.constant_bytes;
     plan->states = stats.state_bytes;

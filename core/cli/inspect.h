@@ -8,11 +8,14 @@
 #include "models/model.h"
 #include "portico/portico.h"
 
+#include <limits.h>
+
 /* What was found at a path. Zero-initialised: empty. */
 typedef struct inspect_file {
-    char path[1024];        /* of the file with the tensors */
-    char config_path[1024]; /* of config.json, or "" */
-    const char *format;     /* "GGUF 3", "safetensors" */
+    char path[PATH_MAX];        /* of the file with the tensors */
+    char config_path[PATH_MAX]; /* of config.json, or "" */
+    int is_folder;              /* of a model */
+    const char *format;         /* "GGUF 3", "safetensors" */
     pco_gguf *gguf;
     pco_weights *owned; /* of safetensors */
     const pco_weights *weights;
@@ -58,6 +61,9 @@ int inspect_memory(const inspect_file *file, const inspect_arguments *arguments)
  * closes *model also after an error. */
 pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *context, pco_model **model,
                               pco_error *err) PCO_NODISCARD;
+
+/* What the program with the most rows of such a model is made of; of one that reads texts and images, both of them. */
+pco_executable_stats inspect_counts(const pco_model *model);
 
 /* The graphs of a model in Graphviz's language, on stdout. */
 pco_status inspect_dot(const inspect_file *file, pco_error *err) PCO_NODISCARD;

@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 #include "base/error.h"
+#include "formats/ct2.h"
 #include "formats/shards.h"
 #include "formats/torch_file.h"
 #include "models/refuse.h"
@@ -72,6 +73,14 @@ static pco_status inspect_open_torch(inspect_file *file, pco_error *err)
     return status;
 }
 
+static pco_status inspect_open_ct2(inspect_file *file, pco_error *err)
+{
+    file->format = "CTranslate2";
+    pco_status status = pco_ct2_open(file->path, &file->owned, err);
+    file->weights = file->owned;
+    return status;
+}
+
 /* By name first, so that a damaged file is told what is wrong with it; by content otherwise. */
 static pco_status inspect_open_any(inspect_file *file, pco_error *err)
 {
@@ -91,6 +100,27 @@ static pco_status inspect_open_any(inspect_file *file, pco_error *err)
     return pco_model_refuse(file->path, err);
 }
 
+/* What a model's folder has; file->path becomes that of its weights. */
+static pco_status inspect_open_folder(inspect_file *file, const char *folder, pco_error *err)
+{
+    char *weights, *config = NULL;
+    pco_status status = pco_model_find_other(folder, &weights, err);
+    const int is_ct2 = weights && pco_text_ends(weights, ".bin"), is_gguf = weights && pco_text_ends(weights, ".gguf");
+    if (!status && !is_ct2 && !is_gguf) {
+        free(weights);
+        weights = NULL;
+        status = pco_model_check_folder(folder, err);
+        if (!status) weights = pco_model_find_weights(folder);
+    }
+    if (weights) snprintf(file->path, sizeof file->path, "%s", weights);
+    free(weights);
+    if (!status && !is_gguf) status = pco_json_load_if(folder, "config.json", &config, &file->config, err);
+    if (config) snprintf(file->config_path, sizeof file->config_path, "%s", config);
+    free(config);
+    if (status) return status;
+    return is_ct2 ? inspect_open_ct2(file, err) : inspect_open_any(file, err);
+}
+
 /* Does it hold a model that can run? A folder that was meant to be one and is not is an error. */
 static pco_status inspect_recognise(inspect_file *file, const char *path, int64_t context, pco_error *err)
 {
@@ -98,7 +128,7 @@ static pco_status inspect_recognise(inspect_file *file, const char *path, int64_
         pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "the file has a header and no data");
         return PCO_OK;
     }
-    if (!file->gguf && !file->config) {
+    if (!file->gguf && !file->is_folder) {
         pco_model_refuse(file->path, &file->reason);
         return PCO_OK;
     }
@@ -111,30 +141,26 @@ static pco_status inspect_recognise(inspect_file *file, const char *path, int64_
     }
     pco_model_file_close(file->model);
     file->model = NULL;
-    if (!file->config || status == PCO_ERROR_UNSUPPORTED) return PCO_OK;
+    if (!file->is_folder || status == PCO_ERROR_UNSUPPORTED) return PCO_OK;
     *err = file->reason;
     return status;
 }
 
 pco_status inspect_open(const char *path, int64_t context, inspect_file *file, pco_error *err)
 {
-    char folder[1024];
+    char folder[PATH_MAX];
     pco_status status;
     memset(file, 0, sizeof *file);
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     if (length > sizeof folder - 32)
-        return pco_fail(err, PCO_ERROR_INVALID, "the path is longer than %zu bytes", sizeof folder - 32);
+        return pco_fail(err, PCO_ERROR_INVALID, "%.60s...: the path is longer than %zu bytes", path,
+                        sizeof folder - 32);
     snprintf(folder, sizeof folder, "%.*s", (int)length, path);
     snprintf(file->path, sizeof file->path, "%s", folder);
     if (pco_is_directory(folder)) {
-        snprintf(file->config_path, sizeof file->config_path, "%.990s/config.json", folder);
-        status = pco_model_check_folder(folder, err);
-        char *weights = status ? NULL : pco_model_find_weights(folder);
-        if (weights) snprintf(file->path, sizeof file->path, "%s", weights);
-        free(weights);
-        if (!status) status = pco_json_load(file->config_path, &file->config, err);
-        if (!status) status = inspect_open_any(file, err);
+        file->is_folder = 1;
+        status = inspect_open_folder(file, folder, err);
     } else {
         status = inspect_open_any(file, err);
     }

@@ -1,5 +1,6 @@
 /* What `portico inspect` says, as text and as JSON. */
 #include "cli/inspect.h"
+#include "cli/model.h"
 
 #include "base/dtype.h"
 #include "base/printable.h"
@@ -147,7 +148,8 @@ static void inspect_tensors(const inspect_file *file)
     for (uint32_t i = 0; i < file->weights->count; i++) {
         const pco_weight *w = &file->weights->items[i];
         printf("  %-*s  %-8s  %-*s  %12" PRIu64 "%s\n", widest, inspect_name(w->name, name), w->type_name, widest_shape,
-               pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes, w->dtype < 0 ? "  cannot run" : "");
+               pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes,
+               w->dtype < 0 && w->rank ? "  cannot run" : ""); /* CTranslate2 has options as tensors */
     }
 }
 
@@ -188,7 +190,8 @@ void inspect_print(const inspect_file *file, const inspect_plan *plan)
     printf("architecture   %s\n", inspect_name(inspect_architecture(file), name));
     printf("verdict        the file is valid; ");
     if (file->model) {
-        printf("the model can run\n");
+        const char *who = api_who_runs(file->model);
+        printf("the model can run%s%s\n", who ? "; " : "", who ? who : "");
     } else {
         printf("it cannot run: ");
         cli_wrap(file->reason.message, 54, 15);

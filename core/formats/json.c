@@ -226,6 +226,13 @@ pco_status pco_json_load(const char *path, cJSON **root, pco_error *err)
     return status;
 }
 
+pco_status pco_json_load_if(const char *folder, const char *name, char **path, cJSON **root, pco_error *err)
+{
+    *root = NULL;
+    const pco_status status = pco_file_find(folder, name, path, err);
+    return status || !*path ? status : pco_json_load(*path, root, err);
+}
+
 int pco_json_give(cJSON *parent, const char *key, cJSON *item)
 {
     if (item && parent && (key ? cJSON_AddItemToObject(parent, key, item) : cJSON_AddItemToArray(parent, item)))

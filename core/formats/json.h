@@ -18,6 +18,11 @@ pco_status pco_json_parse(const char *text, size_t size, const char *label, cJSO
 /* The same for a file. Errors also: IO. */
 pco_status pco_json_load(const char *path, cJSON **root, pco_error *err) PCO_NODISCARD;
 
+/* FOLDER/NAME, where it may be missing: *root is NULL then, as *path is, which else is its path (free, also after an
+ * error). Errors: as above. */
+pco_status pco_json_load_if(const char *folder, const char *name, char **path, cJSON **root,
+                            pco_error *err) PCO_NODISCARD;
+
 /* Getters read key `key` of `object`. All errors are FORMAT and name the label, the key, what is there and
  * what should be. Keys are compared exactly. The plain forms require the key; the _or forms take `fallback`
  * when it is absent (null is not absent). Integers must be whole, and within +-2^53. */

@@ -12,15 +12,7 @@
 static pco_status chat_find(const pco_model_file *file, const char *name, char **path, pco_error *err)
 {
     *path = NULL;
-    if (file->gguf) return PCO_OK;
-    if (asprintf(path, "%s/%s", file->path, name) < 0) {
-        *path = NULL;
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
-    }
-    if (access(*path, F_OK) == 0) return PCO_OK;
-    free(*path);
-    *path = NULL;
-    return PCO_OK;
+    return file->gguf ? PCO_OK : pco_file_find(file->path, name, path, err);
 }
 
 /* The JSON of such a file, in *root; NULL where there is none. */

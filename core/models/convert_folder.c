@@ -54,13 +54,13 @@ static pco_status folder_write_json(const folder_job *f, const char *name, const
     return status;
 }
 
-/* The same file of the folder that is read, where it has one; *has: it does. */
+/* The same file of the folder that is read, where it has one. */
 static pco_status folder_copy(const folder_job *f, const char *name, pco_error *err)
 {
     char *path;
     pco_map map = {0};
-    pco_status status = folder_name(f->file->path, name, &path, err);
-    if (!status && access(path, F_OK) == 0) {
+    pco_status status = pco_file_find(f->file->path, name, &path, err);
+    if (!status && path) {
         status = pco_map_open(path, &map, err);
         if (!status) status = folder_write(f, name, map.data ? (const void *)map.data : "", map.size, err);
         pco_map_close(&map);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CT2_STACK(side) \
     { \
@@ -91,7 +90,7 @@ static pco_status ct2_tokens(const char *path, int64_t size, char **text, cJSON 
     return PCO_OK;
 }
 
-/* A vocabulary as a tokenizer; *size tokens are expected. */
+/* A vocabulary as a tokenizer; `size` tokens are expected. */
 static pco_status ct2_vocabulary(const char *path, int64_t size, pco_tokenizer_special *special,
                                  pco_tokenizer **tokenizer, pco_error *err)
 {
@@ -279,13 +278,15 @@ static pco_status ct2_read_spec(const pco_weights *weights, pco_model_spec *spec
 /* config.json of later versions: how sources end, the token that answers begin with, and the epsilon of norms. */
 static pco_status ct2_read_config(const char *folder, pco_model_spec *spec, const pco_tokenizer *target, pco_error *err)
 {
-    char path[1200];
-    cJSON *root = NULL;
+    char *path;
+    cJSON *root;
     const char *start = NULL;
     int begins = 0;
-    snprintf(path, sizeof path, "%.1000s/config.json", folder);
-    if (access(path, F_OK) != 0) return PCO_OK;
-    pco_status status = pco_json_load(path, &root, err);
+    pco_status status = pco_json_load_if(folder, "config.json", &path, &root, err);
+    if (status || !root) {
+        free(path);
+        return status;
+    }
     const cJSON *eps = cJSON_GetObjectItemCaseSensitive(root, "layer_norm_epsilon");
     if (!status && eps && !cJSON_IsNull(eps))
         status = pco_json_number(root, path, "layer_norm_epsilon", 0x1p-149, 1e3, &spec->norm.eps, err);
@@ -299,31 +300,41 @@ static pco_status ct2_read_config(const char *folder, pco_model_spec *spec, cons
             spec->decoder_start_token_id = (int32_t)id;
     spec->last_norm = spec->norm;
     cJSON_Delete(root);
+    free(path);
     return status;
 }
 
-/* The path of a vocabulary, as lines or as JSON. */
-static int ct2_find(const char *folder, const char *name, char path[1200])
+/* A vocabulary, as JSON or as lines; *found: the folder has it, or (needed: 1) must have it. */
+static pco_status ct2_find(const char *folder, const char *name, int needed, int64_t size,
+                           pco_tokenizer_special *special, int *found, pco_tokenizer **tokenizer, pco_error *err)
 {
-    snprintf(path, 1200, "%.1000s/%s_vocabulary.json", folder, name);
-    if (access(path, F_OK) == 0) return 1;
-    snprintf(path, 1200, "%.1000s/%s_vocabulary.txt", folder, name);
-    return access(path, F_OK) == 0;
+    char file[64], *path = NULL;
+    pco_status status = PCO_OK;
+    for (int json = 1; !status && !path && json >= 0; json--) {
+        snprintf(file, sizeof file, "%s_vocabulary.%s", name, json ? "json" : "txt");
+        status = pco_file_find(folder, file, &path, err);
+    }
+    *found = path || needed;
+    if (!status && path) status = ct2_vocabulary(path, size, special, tokenizer, err);
+    if (!status && needed && !path)
+        status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has neither %s_vocabulary.json nor %s", folder, name, file);
+    free(path);
+    return status;
 }
 
 pco_status pco_ct2_read_model(const char *folder, const pco_weights *weights, pco_model_spec *spec,
                               pco_tokenizer **source, pco_tokenizer **target, pco_error *err)
 {
     pco_tokenizer_special special[2] = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
-    char path[1200];
+    int shared, found;
     pco_status status = ct2_read_spec(weights, spec, err);
     if (status) return status;
-    const int shared = ct2_find(folder, "shared", path);
-    if (!shared) ct2_find(folder, "source", path);
-    status = ct2_vocabulary(path, spec->vocab_size[0], &special[0], source, err);
+    status = ct2_find(folder, "shared", 0, spec->vocab_size[0], &special[0], &shared, source, err);
     if (!status && shared) *target = *source;
-    if (!status && !shared) ct2_find(folder, "target", path);
-    if (!status && !shared) status = ct2_vocabulary(path, spec->vocab_size[1], &special[1], target, err);
+    if (!status && !shared)
+        status = ct2_find(folder, "source", 1, spec->vocab_size[0], &special[0], &found, source, err);
+    if (!status && !shared)
+        status = ct2_find(folder, "target", 1, spec->vocab_size[1], &special[1], &found, target, err);
     const pco_tokenizer_special *ends = &special[shared ? 0 : 1];
     spec->pad_token_id = ends->pad < 0 ? 0 : ends->pad;
     spec->bos_token_id = spec->decoder_start_token_id = ends->bos;

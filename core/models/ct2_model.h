@@ -1,4 +1,4 @@
-/* Folders of CTranslate2: model.bin, and vocabularies of one token a line. */
+/* Folders of CTranslate2: model.bin, and vocabularies of one token a line, or of a list in JSON. */
 #ifndef PCO_MODELS_CT2_MODEL_H
 #define PCO_MODELS_CT2_MODEL_H
 
@@ -8,7 +8,8 @@
 extern const pco_family pco_family_ct2;
 
 /* The spec and the tokenizers (*target may be *source) of a folder whose weights are open. Errors: UNSUPPORTED for a
- * specification other than TransformerBase and TransformerBig; those of files and tokenizers. */
+ * specification other than TransformerSpec, TransformerBase and TransformerBig; NOT_FOUND for a vocabulary that is not
+ * there; those of files and tokenizers. */
 pco_status pco_ct2_read_model(const char *folder, const pco_weights *weights, pco_model_spec *spec,
                               pco_tokenizer **source, pco_tokenizer **target, pco_error *err) PCO_NODISCARD;
 

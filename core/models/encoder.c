@@ -181,6 +181,26 @@ void pco_encoder_destroy(pco_encoder *run)
     free(run);
 }
 
+pco_status pco_encoder_warm_up(pco_encoder *run, pco_encoder_output output, pco_error *err)
+{
+    encoder_stage *made;
+    pco_status status = pco_encoder_check_output(&run->spec, output, err);
+    for (uint32_t size = 0; size < run->n_sizes; size++)
+        for (int full = 0; !status && full < 2; full++)
+            status = encoder_stage_make(run, output, size, full, &made, err);
+    return status;
+}
+
+pco_executable_stats pco_encoder_inspect(const pco_encoder *run, pco_encoder_output output)
+{
+    for (uint32_t size = run->n_sizes; size-- > 0;)
+        for (int full = 1; full >= 0; full--) {
+            const pco_executable *executable = run->stages[output][size][full].stage.executable;
+            if (executable) return pco_executable_counts(executable);
+        }
+    return (pco_executable_stats){0};
+}
+
 static pco_status encoder_check(const pco_encoder *run, const pco_encoder_text *text, int64_t number, pco_error *err)
 {
     const int64_t vocab = run->spec.vocab_size[encoder_side(&run->spec)];

@@ -43,6 +43,12 @@ pco_status pco_encoder_create(pco_session *session, const pco_weights *weights, 
                               int64_t context, pco_encoder **run, pco_error *err) PCO_NODISCARD;
 void pco_encoder_destroy(pco_encoder *run);
 
+/* Builds all stages of that output now. */
+pco_status pco_encoder_warm_up(pco_encoder *run, pco_encoder_output output, pco_error *err) PCO_NODISCARD;
+
+/* What the stage with the most tokens of those that were built for the output is made of. */
+pco_executable_stats pco_encoder_inspect(const pco_encoder *run, pco_encoder_output output);
+
 /* Runs texts[count] in batches of similar length. `results`: the rows above, text by text in the order given.
  * `progress` may be NULL; it is told how many texts are done, and returning non-zero cancels. Errors: INVALID for a
  * text without tokens or longer than the context, ids outside the vocabulary, a type outside the table; UNSUPPORTED for
@@ -61,6 +67,8 @@ void pco_image_encoder_build(const pco_nn *nn, const pco_model_spec *spec, int64
 pco_status pco_image_encoder_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
                                     pco_image_encoder **run, pco_error *err) PCO_NODISCARD;
 void pco_image_encoder_destroy(pco_image_encoder *run);
+pco_status pco_image_encoder_warm_up(pco_image_encoder *run, pco_encoder_output output, pco_error *err) PCO_NODISCARD;
+pco_executable_stats pco_image_encoder_inspect(const pco_image_encoder *run, pco_encoder_output output);
 
 /* pixels f32 [channels,height,width] of one image, into `pixels`; what it returns ends the run. */
 typedef pco_status (*pco_image_source)(void *user, int64_t index, float *pixels, pco_error *err);

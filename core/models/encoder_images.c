@@ -84,6 +84,21 @@ static pco_status images_stage(pco_image_encoder *run, pco_encoder_output output
     return PCO_OK;
 }
 
+pco_status pco_image_encoder_warm_up(pco_image_encoder *run, pco_encoder_output output, pco_error *err)
+{
+    pco_status status = pco_encoder_check_output(&run->spec, output, err);
+    for (int full = 0; !status && full < 2; full++) status = images_stage(run, output, full, err);
+    return status;
+}
+
+pco_executable_stats pco_image_encoder_inspect(const pco_image_encoder *run, pco_encoder_output output)
+{
+    for (int full = 1; full >= 0; full--)
+        if (run->stages[output][full].stage.executable)
+            return pco_executable_counts(run->stages[output][full].stage.executable);
+    return (pco_executable_stats){0};
+}
+
 /* Patches in rows, from the top; each [channels,height,width], as the matrix of a convolution has them. */
 static void images_unfold(const pco_patches *p, const float *pixels, float *patches)
 {

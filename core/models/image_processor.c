@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What files leave out is as the classes of transformers have it: that of ViT, and that of CLIP. */
 static const pco_image_processor processor_vit = {.resizes = 1,
@@ -103,7 +102,11 @@ static void processor_read(pco_hub_reader *r, const pco_model_file *file, pco_im
     p->normalizes = pco_hub_bool(r, "do_normalize", p->normalizes);
     processor_size(r, "size", pco_hub_bool(r, "default_to_square", !clip), p->size, &p->shortest_edge);
     processor_size(r, "crop_size", 1, p->crop, NULL);
-    p->resample = (pco_resample)pco_hub_number(r, "resample", 0, PCO_RESAMPLE_HAMMING, p->resample);
+    if (pco_hub_item(r, "resample") && !r->status) {
+        int64_t filter = 0;
+        r->status = pco_json_int(r->root, r->label, "resample", 0, PCO_RESAMPLE_HAMMING, &filter, r->err);
+        p->resample = (pco_resample)filter;
+    }
     p->factor = pco_hub_number(r, "rescale_factor", -1e6, 1e6, p->factor);
     processor_channels(r, "image_mean", -1e6, p->mean);
     processor_channels(r, "image_std", 1e-6, p->deviation);
@@ -117,19 +120,19 @@ static void processor_read(pco_hub_reader *r, const pco_model_file *file, pco_im
 pco_status pco_image_processor_read(const pco_model_file *file, pco_image_processor *processor, pco_error *err)
 {
     static const char *const names[] = {"preprocessor_config.json", "processor_config.json"};
-    char path[1200];
     for (int i = 0; i < 2; i++) {
+        char *path;
         cJSON *root;
-        snprintf(path, sizeof path, "%.1000s/%s", file->path, names[i]);
-        if (access(path, F_OK)) continue;
-        pco_status status = pco_json_load(path, &root, err);
-        if (status) return status;
+        const pco_status status = pco_json_load_if(file->path, names[i], &path, &root, err);
         const cJSON *part = i ? cJSON_GetObjectItemCaseSensitive(root, "image_processor") : root;
-        pco_hub_reader reader = {.root = part, .label = path, .err = err};
-        if (cJSON_IsObject(part)) processor_read(&reader, file, processor);
-        const int found = cJSON_IsObject(part);
+        pco_hub_reader reader = {.root = part, .label = path, .status = status, .err = err};
+        if (!status && part && !cJSON_IsObject(part))
+            reader.status = pco_fail(err, PCO_ERROR_FORMAT, "%s: %s", path,
+                                     i ? "'image_processor' must be an object" : "not an object");
+        if (!reader.status && part) processor_read(&reader, file, processor);
         cJSON_Delete(root);
-        if (found) return reader.status;
+        free(path);
+        if (part || reader.status) return reader.status;
     }
     return pco_fail(err, PCO_ERROR_NOT_FOUND,
                     "%s has no %s, which says what happens to images before the model reads them", file->path,

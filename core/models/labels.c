@@ -28,12 +28,12 @@ static void labels_put(pco_labels *labels, const cJSON *item)
 
 pco_status pco_labels_read(const pco_model_file *file, size_t count, pco_labels **out, pco_error *err)
 {
-    char path[1200];
+    char *path = NULL;
     cJSON *root = NULL;
     const cJSON *item;
     *out = NULL;
-    snprintf(path, sizeof path, "%.1000s/config.json", file->path);
-    pco_status status = count ? pco_json_load(path, &root, err) : PCO_OK;
+    const pco_status status = pco_json_load_if(file->path, "config.json", &path, &root, err);
+    free(path);
     if (status) return status;
     pco_labels *labels = calloc(1, sizeof *labels);
     if (labels) labels->names = calloc(count + 1, sizeof *labels->names);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "formats/ct2.h"
 #include "formats/shards.h"
 #include "formats/torch_file.h"
@@ -163,9 +164,7 @@ static pco_status model_read_hub(const char *folder, const char *path, const cJS
     char *name = NULL;
     cJSON *generation = NULL;
     pco_status status = model_add_ends(file, root, path, err);
-    if (asprintf(&name, "%s/generation_config.json", folder) < 0)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
-    if (!status && access(name, F_OK) == 0) status = pco_json_load(name, &generation, err);
+    if (!status) status = pco_json_load_if(folder, "generation_config.json", &name, &generation, err);
     if (!status && generation) status = model_add_ends(file, generation, name, err);
     cJSON_Delete(generation);
     free(name);
@@ -238,24 +237,26 @@ static pco_status model_open_ct2(const char *path, const char *weights, pco_mode
     return status ? status : model_check_ids(path, &file->spec, err);
 }
 
+/* Folders whose weights are not those of Hugging Face, by what pco_model_find_other has found. */
+static pco_status model_open_other(const char *path, const char *found, pco_model_file *file, pco_error *err)
+{
+    if (pco_text_ends(found, ".bin")) return model_open_ct2(path, found, file, err);
+    if (pco_text_ends(found, ".gguf")) return model_open_gguf(found, NULL, 0, file, err);
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                    "%s is an adapter, which runs beside the model that it was trained with: give that, and this as "
+                    "--adapter",
+                    path);
+}
+
 static pco_status model_open_folder(const char *path, pco_model_file *file, pco_error *err)
 {
-    char binary[1200];
-    snprintf(binary, sizeof binary, "%.1100s/model.bin", path);
-    char *others = pco_model_find_weights(path);
-    free(others);
-    if (!others && access(binary, F_OK) == 0) return model_open_ct2(path, binary, file, err);
-    snprintf(binary, sizeof binary, "%.1100s/model.gguf", path);
-    if (!others && access(binary, F_OK) == 0) return model_open_gguf(binary, NULL, 0, file, err);
-    snprintf(binary, sizeof binary, "%.1100s/adapter_config.json", path);
-    if (!others && access(binary, F_OK) == 0)
-        return pco_fail(
-            err, PCO_ERROR_UNSUPPORTED,
-            "%s is an adapter, which runs beside the model that it was trained with: give that, and this as "
-            "--adapter",
-            path);
-    char *name = NULL;
-    pco_status status = pco_model_check_folder(path, err);
+    char *name;
+    pco_status status = pco_model_find_other(path, &name, err);
+    if (!status && name) status = model_open_other(path, name, file, err);
+    const int other = name != NULL;
+    free(name);
+    if (status || other) return status;
+    status = pco_model_check_folder(path, err);
     if (status) return status;
     if (asprintf(&name, "%s/config.json", path) < 0)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);

@@ -141,6 +141,17 @@ char *pco_model_find_weights(const char *folder)
     return NULL;
 }
 
+pco_status pco_model_find_other(const char *folder, char **path, pco_error *err)
+{
+    static const char *const names[] = {"model.bin", "model.gguf", "adapter_config.json"};
+    char *weights = pco_model_find_weights(folder);
+    pco_status status = PCO_OK;
+    *path = NULL;
+    for (int i = 0; !weights && !status && !*path && i < 3; i++) status = pco_file_find(folder, names[i], path, err);
+    free(weights);
+    return status;
+}
+
 pco_status pco_model_check_folder(const char *path, pco_error *err)
 {
     char name[256];

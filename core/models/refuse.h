@@ -17,4 +17,8 @@ pco_status pco_model_check_kind(const char *path, const pco_gguf *gguf, pco_erro
  * NULL when there is none, or no memory. */
 char *pco_model_find_weights(const char *folder);
 
+/* Of a folder without those: *path (free) is that of its model.bin (CTranslate2), else model.gguf, else
+ * adapter_config.json; NULL when there is none, or weights are. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_model_find_other(const char *folder, char **path, pco_error *err) PCO_NODISCARD;
+
 #endif

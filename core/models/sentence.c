@@ -6,16 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* folder/part/name as JSON; *root is NULL where there is no such file. `label` is the path. */
-static pco_status sentence_load(const char *folder, const char *part, const char *name, char label[1200], cJSON **root,
-                                pco_error *err)
-{
-    *root = NULL;
-    snprintf(label, 1200, "%.900s%s%.200s/%s", folder, *part ? "/" : "", part, name);
-    return access(label, F_OK) == 0 ? pco_json_load(label, root, err) : PCO_OK;
-}
 
 static pco_status sentence_pooling(const cJSON *root, const char *label, pco_sentence *sentence, pco_error *err)
 {
@@ -57,7 +47,7 @@ static pco_status sentence_module(const char *folder, const cJSON *module, const
     const char *part = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(module, "path"));
     const char *dot = type ? strrchr(type, '.') : NULL;
     const char *name = dot ? dot + 1 : type ? type : "";
-    char path[1200];
+    char *path, *config;
     cJSON *root;
     if (strcmp(name, "Transformer") == 0) return PCO_OK;
     if (strcmp(name, "Normalize") == 0) {
@@ -69,23 +59,29 @@ static pco_status sentence_module(const char *folder, const cJSON *module, const
                         "%s: a module of type '%s'; Portico has Transformer, Pooling and Normalize", label, name);
     if (!sentence_plain(part))
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: the path of the pooling is no name of a folder", label);
-    pco_status status = sentence_load(folder, part, "config.json", path, &root, err);
-    if (!status && !root) status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s is missing", path);
+    if (asprintf(&config, "%s/config.json", part) < 0)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
+    pco_status status = pco_json_load_if(folder, config, &path, &root, err);
+    if (!status && !root) status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s/%s is missing", folder, config);
     if (!status) status = sentence_pooling(root, path, sentence, err);
     cJSON_Delete(root);
+    free(path);
+    free(config);
     return status;
 }
 
 pco_status pco_sentence_read(const char *folder, pco_sentence *sentence, pco_error *err)
 {
-    char label[1200];
+    char *label;
     cJSON *modules, *config = NULL;
     const cJSON *module;
     *sentence = (pco_sentence){.pooling = PCO_ENCODER_MEAN};
-    pco_status status = sentence_load(folder, "", "modules.json", label, &modules, err);
+    pco_status status = pco_json_load_if(folder, "modules.json", &label, &modules, err);
     cJSON_ArrayForEach(module, modules) if (!status) status = sentence_module(folder, module, label, sentence, err);
     cJSON_Delete(modules);
-    if (!status) status = sentence_load(folder, "", "sentence_bert_config.json", label, &config, err);
+    free(label);
+    if (status) return status;
+    status = pco_json_load_if(folder, "sentence_bert_config.json", &label, &config, err);
     if (!status && config) {
         pco_json_reader reader = {.root = config, .label = label, .err = err};
         sentence->max_tokens = pco_json_read_int(&reader, "max_seq_length", 1, 1 << 24, 0);
@@ -95,5 +91,6 @@ pco_status pco_sentence_read(const char *folder, pco_sentence *sentence, pco_err
         status = reader.status;
     }
     cJSON_Delete(config);
+    free(label);
     return status;
 }

@@ -4,13 +4,11 @@
 #include "formats/json.h"
 #include "models/log_mel.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The vocabulary of the models for all languages is one token longer than that of those for English, which have tokens
  * of languages too. */
@@ -33,7 +31,7 @@ static int speech_code(const char *token, size_t size, char code[PCO_SPEECH_CODE
 {
     if (size < 6 || size > 7 || memcmp(token, "<|", 2) != 0 || memcmp(token + size - 2, "|>", 2) != 0) return 0;
     for (size_t i = 2; i < size - 2; i++)
-        if (!islower((unsigned char)token[i])) return 0;
+        if (token[i] < 'a' || token[i] > 'z') return 0;
     memcpy(code, token + 2, size - 4);
     code[size - 4] = 0;
     return 1;
@@ -152,11 +150,8 @@ static pco_status speech_read_features(const cJSON *root, const char *label, con
 static pco_status speech_file(const pco_model_file *file, const char *name, pco_speech *speech, pco_error *err)
 {
     char *label;
-    cJSON *root = NULL;
-    pco_status status = PCO_OK;
-    if (asprintf(&label, "%s/%s", file->path, name) < 0)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a path");
-    if (access(label, F_OK) == 0) status = pco_json_load(label, &root, err);
+    cJSON *root;
+    pco_status status = pco_json_load_if(file->path, name, &label, &root, err);
     if (status || !root) {
         free(label);
         return status;

@@ -12,14 +12,10 @@ static const char *const CONFIG_SPECIALS[] = {"bos_token", "eos_token", "unk_tok
 
 static pco_status config_load(const char *folder, const char *name, cJSON **root, pco_error *err)
 {
-    pco_writer path = {0};
-    *root = NULL;
-    pco_print(&path, "%s/%s", folder, name);
-    pco_status status = pco_writer_check(&path, name, err);
-    if (!status && access(path.data, F_OK) == 0) status = pco_json_load(path.data, root, err);
-    if (!status && *root && !cJSON_IsObject(*root))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: not an object", path.data);
-    pco_writer_release(&path);
+    char *path;
+    pco_status status = pco_json_load_if(folder, name, &path, root, err);
+    if (!status && *root && !cJSON_IsObject(*root)) status = pco_fail(err, PCO_ERROR_FORMAT, "%s: not an object", path);
+    free(path);
     return status;
 }
 

@@ -644,6 +644,11 @@ for command in "run @ --prompt x --device" "chat @ --prompt x --device" "transla
 done
 run compare "$speech/whisper" --devices cpu; says "compare: a model that hears" out 'hears sound'
 run inspect "$speech/whisper"; status "inspect: a model that hears" 0
+says "inspect: who runs it" out '^verdict .*; portico transcribe runs it$'; says "inspect: its memory" out '^  fits on cpu:0'
+run inspect "$source/tests/golden/ct2/table"; status "inspect: a folder of CTranslate2" 0
+says "inspect: its format" out '^format +CTranslate2$'; says "inspect: it can run" out '^verdict .*the model can run$'; says "inspect: its memory" out '^  fits on cpu:0'
+mkdir "$work/gguf"; cp "$source/tests/golden/families/qwen2.gguf" "$work/gguf/model.gguf"
+run inspect "$work/gguf"; status "inspect: a folder with model.gguf" 0; says "inspect: it can run" out '^verdict .*the model can run$'
 
 # ---- encoder-decoder ----
 dates=$source/models/dates

@@ -55,8 +55,46 @@ refused 2 'there are no labels' classify "$clip" "$one" --labels " , "
 refused 2 'exclude each other' classify "$clip" "$one" --labels a --labels-file b
 refused 2 'an image is missing' classify "$clip" --labels a
 refused 2 'excludes --prompt and --input' embed "$clip" --image "$one" --prompt a
+refused 1 'portico classify and portico embed --image run it' run "$vit" --prompt "a dog"
+
+# What inspect says of encoders: who runs them, and what they take.
+for model in "$vit" "$images/vit_pooled" "$clip" "$images/../encoders/bert"; do
+    name=${model##*/}
+    run inspect "$model"; status "inspect $name" 0; says "inspect $name: its memory" out '^  fits on cpu:0'
+    case $name in
+        vit) says "inspect $name: who runs it" out '; portico classify and portico embed --image run it$' ;;
+        vit_pooled) says "inspect $name: who runs it" out '; portico embed --image runs it$' ;;
+        clip) says "inspect $name: who runs it" out '; portico embed and portico classify run it$' ;;
+        *) says "inspect $name: who runs it" out '; portico embed runs it$' ;;
+    esac
+    run inspect "$model" --memory; status "inspect --memory $name" 0; says "inspect --memory $name: its programs" out '^  encoder, '
+done
+
+# A path may be as long as the system lets it be; one that is too long is refused, with the reason.
+long=$work/$(printf "%0250d/" {1..15})
+mkdir -p "$long"; cp -r "$vit" "$clip" "$images/../../../models/dates" "$images/../speech/whisper" "$images/../ct2/table" "$long"
+run classify "$long/vit" "$one" --top 1; status "classify: a long path" 0; says "its labels" out '  a cat$'
+run embed "$long/clip" --image "$one"; status "embed: a long path" 0
+cp -r "$long/dates" "$work/short"
+printf '[{"type": "a.Transformer", "path": ""}, {"type": "a.Pooling", "path": "1_Pooling"}]' | tee "$work/short/modules.json" > "$long/dates/modules.json"
+mkdir "$work/short/1_Pooling" "$long/dates/1_Pooling"
+printf '{"pooling_mode_cls_token": true}' | tee "$work/short/1_Pooling/config.json" > "$long/dates/1_Pooling/config.json"
+run embed "$work/short" --prompt "3 May"; cp "$work/out" "$work/vector"
+run embed "$long/dates" --prompt "3 May"; status "embed: modules of a long path" 0; same "its modules.json counts" "$work/out" "$work/vector"
+run embed "$long/dates" --prompt "3 May" --pooling mean
+if cmp -s "$work/out" "$work/vector"; then bad "modules.json" "it changes nothing"; else ok "which is not the usual pooling"; fi
+run transcribe "$long/whisper" "$images/../speech/sound.wav"; status "transcribe: a long path" 0
+run translate "$long/table" --text "a b"; status "translate: a long path" 0
+for name in vit whisper table; do run inspect "$long/$name"; status "inspect $name: a long path" 0; says "inspect $name: it fits" out '^  fits on cpu:0'; done
+longer=$long$(printf "%0250d" 0)
+longer=${longer:0:4090}; mkdir -p "$longer"
+refused 1 'too long|has no config.json' classify "$longer" "$one"
 cp -r "$vit" "$work/bare"; rm "$work/bare/preprocessor_config.json"
 refused 1 'has no preprocessor_config.json' classify "$work/bare" "$one"
-cp -r "$vit" "$work/strange"; printf '{"image_processor_type": "DonutImageProcessor"}' > "$work/strange/preprocessor_config.json"
+cp -r "$vit" "$work/strange"; printf '[1]' > "$work/strange/preprocessor_config.json"
+refused 1 'preprocessor_config.json: not an object' classify "$work/strange" "$one"
+printf '{"resample": 2.5}' > "$work/strange/preprocessor_config.json"
+refused 1 "'resample'" classify "$work/strange" "$one"
+printf '{"image_processor_type": "DonutImageProcessor"}' > "$work/strange/preprocessor_config.json"
 refused 1 "'DonutImageProcessor' is an image processor that Portico does not have" classify "$work/strange" "$one"
 finish

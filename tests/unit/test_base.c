@@ -64,6 +64,20 @@ static void test_printable(void **state)
     snprintf(error.message, sizeof error.message, "a\nb"); /* from a plugin */
     pco_fail_prefix(&error, PCO_ERROR_IO, "%s", "where");
     assert_string_equal(error.message, "where: a\\nb");
+    /* a long path takes neither the reason nor what stands in front of it away */
+    char path[4000], end[64];
+    memset(path, 'p', sizeof path);
+    path[sizeof path - 1] = 0;
+    for (int prefix = 0; prefix < 2; prefix++) {
+        if (prefix)
+            pco_fail_prefix(&error, PCO_ERROR_IO, "begin %s", path);
+        else
+            pco_fail(&error, PCO_ERROR_IO, "begin %s: the reason", path);
+        assert_int_equal(strlen(error.message), sizeof error.message - 1);
+        assert_memory_equal(error.message, "begin ppp", 9);
+        snprintf(end, sizeof end, "%s", error.message + strlen(error.message) - 15);
+        assert_string_equal(end, "ppp: the reason");
+    }
 }
 
 /* What a library opens to keep has a number that is nobody's, also in a process that closed 0 to 2. */
