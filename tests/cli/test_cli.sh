@@ -431,12 +431,12 @@ if [ -f "$trouble/trouble.so" ]; then
     judged "a log of another device" 2 sound --log "$work/log"
     echo "no log" > "$work/nolog"
     judged "a file that is no log" 2 crash --log "$work/nolog"; judged "a log in no folder" 2 crash --log "$work/no/log"
-    # cases that are repeated: a device that crashes, hangs or does not open now
+    # all cases again: a device that crashes, hangs or does not open now
     judged "a report to repeat" 0 sound --report "$work/sound"
-    run conformance --verify "$work/sound" --rerun 400 --seed 1 --devices trouble:crash; status "--rerun: a crash" 1
+    run conformance --verify "$work/sound" --rerun 2000 --seed 1 --devices trouble:crash; status "--rerun: a crash" 1
     says "--rerun: a crash is named" out 'mul #.*: crashed here, pass in the report; here: the process died \(Segmentation'
     says "--rerun: the others are repeated" out '[1-9][0-9]* of [0-9]+ repeated cases agree'
-    run conformance --verify "$work/sound" --rerun 400 --seed 1 --devices trouble:hang --timeout 0.3
+    run conformance --verify "$work/sound" --rerun 2000 --seed 1 --devices trouble:hang --timeout 0.3
     status "--rerun: a hang" 1; says "--rerun: a hang is named" out 'hung here, pass in the report; here: no answer within 0.3 s'
     run conformance --verify "$work/sound" --rerun 4 --seed 1 --devices trouble:open; status "--rerun: not opened" 1
     says "--rerun: not opened: why" err 'when the device was opened, the process died'
