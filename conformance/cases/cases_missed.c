@@ -23,6 +23,8 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SWIGLU, {{PCO_F16, "5,258"}}},
     {PCO_OP_SWIGLU_BACKWARD, {{PCO_F16, "5,258"}, {PCO_F16, NULL}, {PCO_F16, "5,129"}}},
     {PCO_OP_ADD, {{PCO_BF16, "5,129"}, {PCO_BF16, "129"}}},
+    /* as many operands as a view has, and no dimension */
+    {PCO_OP_WHERE, {{PCO_BOOL, ""}, {PCO_F32, ""}, {PCO_F32, ""}}},
     /* operands of which one moves along and the other does not, long enough to be cut into windows */
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, "2047"}, {PCO_F16, ""}}},
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},

@@ -1,6 +1,7 @@
 """Runs the suite on a faulty plugin until the first failure."""
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 import sources
 
 SILENCE = 60  # seconds without a finished case: hung
+MEMORY = 8 << 30  # bytes: a fault may allocate without end
 
 
 def device_environment(build, device):
@@ -41,9 +43,11 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     command += [] if own else ['--in-process']  # worker processes cost time, and find nothing more in a kernel
     command += ['--ops-from' if library else '--ops', named(ops)] if ops else []
     command += ['--variant', variant] if variant else []
+    # Sanitizers reserve more than there is.
+    bounded = None if 'LD_PRELOAD' in environment else lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     start, last, pieces = time.monotonic(), time.monotonic(), []
     child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.PIPE, start_new_session=True)
+                             stderr=subprocess.PIPE, start_new_session=True, preexec_fn=bounded)
     hung = False
     while True:
         ready, _, _ = select.select([child.stderr], [], [], 1.0)

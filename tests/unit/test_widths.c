@@ -15,7 +15,7 @@
 
 struct pco_gpu_recording {
     uint32_t width, count;
-    uint32_t kernel;
+    uint32_t kernel, groups;
     int32_t specs[PCO_GPU_MAX_SPECS]; /* of the first dispatch; the first specialisation constants are the workgroup */
     uint64_t columns, most;           /* of a matmul's dispatches: together; elements of b that one of them reaches */
 };
@@ -26,7 +26,8 @@ static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, co
                                 uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err)
 {
     (void)device, (void)plan, (void)per_segment, (void)err;
-    last = (pco_gpu_recording){.width = list[0].width, .count = count, .kernel = list[0].kernel};
+    last = (pco_gpu_recording){
+        .width = list[0].width, .count = count, .kernel = list[0].kernel, .groups = list[0].groups[0]};
     memcpy(last.specs, list[0].specs, sizeof last.specs);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t reach = list[i].params[6] + (uint64_t)list[i].params[1] * list[i].params[4];
@@ -147,6 +148,21 @@ static void test_too_many(void **state)
     assert_int_equal(prepare(&device, 3, &width), PCO_ERROR_UNSUPPORTED);
     assert_int_equal(prepare(&device, 4, &width), PCO_OK);
     assert_int_equal(width, 16);
+}
+
+/* As many workgroups as a grid may have are not too many. */
+static void test_full_grid(void **state)
+{
+    (void)state;
+    pco_device device = device_of(32, 32, 0);
+    uint32_t width = 0;
+    assert_int_equal(prepare(&device, 1, &width), PCO_OK);
+    const uint32_t groups = last.groups;
+    assert_true(groups > 1);
+    for (uint32_t less = 0; less < 2; less++) {
+        for (int d = 0; d < 3; d++) device.gpu.limits.max_groups[d] = d ? 1 : groups - less;
+        assert_int_equal(prepare(&device, 1, &width), less ? PCO_ERROR_UNSUPPORTED : PCO_OK);
+    }
 }
 
 /* What the kernels' tables say of a size: the numbers among the defines (tiles, lanes, terms, depths), and workgroups
@@ -404,10 +420,11 @@ static void test_wide_heads(void **state)
     for (int i = 0; i < 4; i++) {
         pco_device device = device_of(32, 32, 0);
         device.gpu.limits.max_workgroup = GROUPS[i];
-        for (int wide = 0; wide < 2; wide++) {
+        for (int wide = 0; wide < 4; wide++) { /* 1: queries and keys, 2: values and results, 3: both */
             pco_error err = {""};
             attention p;
-            attention_make(&p, MOST[i] + wide, 0, 0, 0);
+            attention_make(&p, MOST[i], 0, 0, 0);
+            for (int t = 0; t < 4; t++) p.tensors[t].shape[3] += t < 2 ? wide & 1 : wide >> 1;
             assert_int_equal(pco_gpu_program_api.supports(&device, &p.part, 0, &err),
                              wide ? PCO_ERROR_UNSUPPORTED : PCO_OK);
         }
@@ -420,6 +437,6 @@ int main(void)
         cmocka_unit_test(test_each_width), cmocka_unit_test(test_no_choice), cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_edges),      cmocka_unit_test(test_grid),      cmocka_unit_test(test_index),
         cmocka_unit_test(test_other),      cmocka_unit_test(test_row_sizes), cmocka_unit_test(test_attention_kinds),
-        cmocka_unit_test(test_wide_heads)};
+        cmocka_unit_test(test_wide_heads), cmocka_unit_test(test_full_grid)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
