@@ -44,20 +44,28 @@ static unsigned char pnm_scale(int32_t value, int32_t most)
     return (unsigned char)((value * 510 + most) / (2 * most));
 }
 
-static pco_status pnm_text(pnm_reader *r, int bits, int channels, int32_t most)
+/* A number of a byte, or of two where `most` needs them, the high one first; they are there. */
+static int32_t pnm_binary(pnm_reader *r, int32_t most)
+{
+    int32_t value = r->file->data[r->at++];
+    if (most > 255) value = value << 8 | r->file->data[r->at++];
+    return value;
+}
+
+/* All samples of a file of numbers: as text, of which each may be one bit (1 is black), or as bytes. */
+static pco_status pnm_samples(pnm_reader *r, int text, int bits, int channels, int32_t most)
 {
     const pco_image *image = r->file->image;
     unsigned char *to = (unsigned char *)image->rgb;
-    for (int64_t i = 0; i < image->width * image->height; i++, to += 3)
-        for (int c = 0; c < 3; c++) {
-            if (c >= channels) {
-                to[c] = to[0];
-                continue;
-            }
-            const int32_t value = pnm_number(r, bits);
-            if (value < 0 || value > most) return pnm_bad(r, "a sample is missing or too large");
+    for (int64_t i = 0; i < image->width * image->height; i++, to += 3) {
+        for (int c = 0; c < channels; c++) {
+            const int32_t value = text ? pnm_number(r, bits) : pnm_binary(r, most);
+            if (value < 0 || value > most)
+                return pnm_bad(r, text ? "a sample is missing or too large" : "a sample is too large");
             to[c] = pnm_scale(bits ? 1 - value : value, most);
         }
+        if (channels == 1) to[1] = to[2] = to[0];
+    }
     return PCO_OK;
 }
 
@@ -70,25 +78,6 @@ static void pnm_bits(const pnm_reader *r)
     for (int64_t y = 0; y < image->height; y++, from += (image->width + 7) / 8)
         for (int64_t x = 0; x < image->width; x++, to += 3)
             to[0] = to[1] = to[2] = from[x / 8] >> (7 - x % 8) & 1 ? 0 : 255;
-}
-
-static pco_status pnm_bytes(pnm_reader *r, int channels, int32_t most)
-{
-    const pco_image *image = r->file->image;
-    const unsigned char *from = r->file->data + r->at;
-    unsigned char *to = (unsigned char *)image->rgb;
-    for (int64_t i = 0; i < image->width * image->height; i++, to += 3)
-        for (int c = 0; c < 3; c++) {
-            if (c >= channels) {
-                to[c] = to[0];
-                continue;
-            }
-            int32_t value = *from++;
-            if (most > 255) value = value << 8 | *from++;
-            if (value > most) return pnm_bad(r, "a sample is too large");
-            to[c] = pnm_scale(value, most);
-        }
-    return PCO_OK;
 }
 
 pco_status image_read_pnm(image_file *file)
@@ -106,7 +95,6 @@ pco_status image_read_pnm(image_file *file)
     if (need > left) return pco_fail(file->err, PCO_ERROR_FORMAT, "%s ends before its samples do", file->label);
     pco_status status = image_allocate(file, width, height, 8);
     if (status) return status;
-    if (kind < 4) return pnm_text(&r, bits, channels, most);
-    if (bits) return pnm_bits(&r), PCO_OK;
-    return pnm_bytes(&r, channels, most);
+    if (kind == 4) return pnm_bits(&r), PCO_OK;
+    return pnm_samples(&r, kind < 4, bits, channels, most);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "formats/json.h"
@@ -121,9 +122,7 @@ void pco_json_write_number(pco_json_writer *writer, double value)
         snprintf(text, sizeof text, "%.*g", digits[i], value);
         if (strtod(text, NULL) == value) break;
     }
-    char *comma = strchr(text, ','); /* a locale of the host program */
-    if (comma) *comma = '.';
-    pco_write_text(writer->out, text);
+    pco_write_text(writer->out, pco_number_plain(text));
 }
 
 void pco_json_write_bool(pco_json_writer *writer, int value)

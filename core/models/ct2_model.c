@@ -295,9 +295,13 @@ static pco_status ct2_read_config(const char *folder, pco_model_spec *spec, cons
     if (!status && begins)
         status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: 'add_source_bos' is true, which Portico cannot run", path);
     if (!status) status = pco_json_string_or(root, path, "decoder_start_token", NULL, &start, err);
-    for (uint32_t id = 0; !status && start && id < pco_tokenizer_vocab_size(target); id++)
-        if (strcmp(pco_tokenizer_token(target, (int32_t)id, NULL), start) == 0)
-            spec->decoder_start_token_id = (int32_t)id;
+    const uint32_t vocab = pco_tokenizer_vocab_size(target);
+    uint32_t id = 0;
+    while (!status && start && id < vocab && strcmp(pco_tokenizer_token(target, (int32_t)id, NULL), start) != 0) id++;
+    if (!status && start && id == vocab)
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: 'decoder_start_token' is '%.100s', which the vocabulary has not",
+                          path, start);
+    if (!status && start) spec->decoder_start_token_id = (int32_t)id;
     spec->last_norm = spec->norm;
     cJSON_Delete(root);
     free(path);

@@ -4,6 +4,7 @@
 #include "models/rope.h"
 
 #include "base/error.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +23,9 @@ static void hub_digits(double value, char text[40])
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, 40, "%.*g", digits, value);
         const double back = strtod(text, NULL);
-        if (single ? (float)back == (float)value : back == value) return;
+        if (single ? (float)back == (float)value : back == value) break;
     }
+    pco_number_plain(text);
 }
 
 /* A number with a fraction, or ".0": transformers tells them from whole ones. */

@@ -1,4 +1,5 @@
 /* Filters of templates. */
+#include "base/number.h"
 #include "text/template_parts.h"
 
 #include <math.h>
@@ -163,7 +164,7 @@ static pco_status filter_number(const filter *f, tpl_value *value)
             return tpl_fail(f->run, PCO_ERROR_UNSUPPORTED, "%s of this text is not supported", f->name);
         if (text.size) memcpy(digits, text.data, text.size);
         digits[text.size] = 0;
-        const double number = strtod(digits, &end);
+        const double number = pco_number_read(digits, &end);
         if (!text.size || *end || strspn(digits, "+-.0123456789eE") < text.size) return PCO_OK;
         *value = whole ? tpl_int(fabs(number) < 0x1p53 ? (int64_t)number : 0) : tpl_float(number);
         if (whole && fabs(number) >= 0x1p53)

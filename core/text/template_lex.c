@@ -1,5 +1,6 @@
 /* From the text of a template to tokens. */
 #include "base/grow.h"
+#include "base/number.h"
 #include "text/template_parts.h"
 
 #include <ctype.h>
@@ -180,7 +181,7 @@ static pco_status lex_number(tpl_lexer *lexer)
     tpl_token token = {.kind = is_float ? TPL_TOKEN_FLOAT : TPL_TOKEN_INTEGER, .text = {text + lexer->at, length}};
     errno = 0;
     if (is_float)
-        token.number = strtod(digits, &end);
+        token.number = pco_number_read(digits, &end);
     else
         token.integer = strtoll(digits, &end, 10);
     if (errno == ERANGE) return lex_error(lexer, PCO_ERROR_UNSUPPORTED, "a number is too large");

@@ -1,4 +1,5 @@
 /* Values of a template as texts: Python's str and repr, and json.dumps. */
+#include "base/number.h"
 #include "text/template_parts.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ static void print_float(pco_writer *out, double number)
     }
     do snprintf(digits, sizeof digits, "%.*e", precision - 1, number);
     while (strtod(digits, NULL) != number && precision++ < 17);
+    pco_number_plain(digits);
     const int exponent = (int)strtol(strchr(digits, 'e') + 1, NULL, 10);
     if (exponent >= 16 || exponent < -4) {
         e = strchr(digits, 'e');
@@ -26,7 +28,8 @@ static void print_float(pco_writer *out, double number)
         return;
     }
     const int behind = precision - 1 - exponent;
-    pco_print(out, "%.*f", behind > 0 ? behind : 0, number);
+    snprintf(digits, sizeof digits, "%.*f", behind > 0 ? behind : 0, number);
+    pco_write_text(out, pco_number_plain(digits));
     if (behind <= 0) pco_write_text(out, ".0");
 }
 

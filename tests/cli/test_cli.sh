@@ -647,6 +647,9 @@ run inspect "$speech/whisper"; status "inspect: a model that hears" 0
 says "inspect: who runs it" out '^verdict .*; portico transcribe runs it$'; says "inspect: its memory" out '^  fits on cpu:0'
 run inspect "$source/tests/golden/ct2/table"; status "inspect: a folder of CTranslate2" 0
 says "inspect: its format" out '^format +CTranslate2$'; says "inspect: it can run" out '^verdict .*the model can run$'; says "inspect: its memory" out '^  fits on cpu:0'
+cp -r "$source/tests/golden/ct2/table" "$work/ct2"; sed -i 's/"decoder_start_token": "[^"]*"/"decoder_start_token": "nobody"/' "$work/ct2/config.json"
+run translate "$work/ct2" --text a --device cpu; status "translate: an unknown token to begin with" 1
+says "translate: which" err "config.json: 'decoder_start_token' is 'nobody', which the vocabulary has not"
 mkdir "$work/gguf"; cp "$source/tests/golden/families/qwen2.gguf" "$work/gguf/model.gguf"
 run inspect "$work/gguf"; status "inspect: a folder with model.gguf" 0; says "inspect: it can run" out '^verdict .*the model can run$'
 

@@ -1,11 +1,15 @@
 /* test_template CASES.json ...: chat templates, rendered as jinja2 renders them (tests/golden/make_templates.py). A
  * case that may be refused (its name begins with '?') is right when it is UNSUPPORTED, too; that is counted. */
+#define CHECK_FOLDER
 #include "check.h"
 
+#include "base/number.h"
 #include "base/writer.h"
+#include "formats/json.h"
 #include "text/template.h"
 
 #include <inttypes.h>
+#include <locale.h>
 
 static int n_files;
 static char **files;
@@ -147,12 +151,49 @@ static void test_bounds(void **state)
     pco_writer_release(&wide);
 }
 
+/* The host program may have set a locale with another point than ours: a comma, and one of two bytes. */
+static void test_locales(void **state)
+{
+    static const char *const names[] = {"de_DE", "ps_AF"};
+    static const char source[] = "{{ 0.5 + 1.25 }} {{ '2.5' | float * 2 }} {{ 1e-7 }} {{ 1.5e3 }}";
+    cJSON *none = cJSON_CreateObject();
+    char command[200], *text;
+    size_t bytes;
+    int made = 0;
+    (void)state;
+    setenv("LOCPATH", check_folder, 1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(command, sizeof command, "localedef -c -f UTF-8 -i %s %s/%s 2> /dev/null", names[i], check_folder,
+                 names[i]);
+        if (system(command) < 0 || !setlocale(LC_NUMERIC, names[i])) continue;
+        pco_template *template;
+        pco_writer json = {0};
+        pco_json_writer writer = {.out = &json};
+        char *end;
+        made++;
+        check_ok(pco_template_parse(source, sizeof source - 1, "a template", &template, &err));
+        check_ok(pco_template_render(template, none, 0, &text, &bytes, &err));
+        pco_json_write_number(&writer, -0.125);
+        pco_write_char(&json, 0);
+        assert_true(pco_number_read("2.25.5", &end) == 2.25 && strcmp(end, ".5") == 0);
+        (void)setlocale(LC_NUMERIC, "C");
+        pco_template_destroy(template);
+        assert_string_equal(text, "1.75 5.0 1e-07 1500.0");
+        assert_string_equal(json.data, "-0.125");
+        pco_writer_release(&json);
+        free(text);
+    }
+    cJSON_Delete(none);
+    unsetenv("LOCPATH");
+    if (!made) skip();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_bounds)};
+                                       cmocka_unit_test(test_bounds), cmocka_unit_test(test_locales)};
     n_files = argc - 1;
     files = argv + 1;
     setenv("TZ", "UTC", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }

@@ -32,7 +32,8 @@ PCO_EXPORT pco_status pco_model_embed_images(pco_model *model, const pco_image *
                                              const pco_embed_params *params, float *embeddings,
                                              pco_error *err) PCO_NODISCARD;
 
-/* Floats of an embedding: of a text, or (images: 1) of an image; 0 where the model does not read such. */
+/* Floats of an embedding: of a text, or (images: 1) of an image; 0 where the model does not read such, and for NULL.
+ * Threads: any. */
 PCO_EXPORT int64_t pco_model_embedding_width(const pco_model *model, int images, pco_pooling pooling);
 
 typedef struct pco_classify_params {
@@ -47,14 +48,16 @@ typedef struct pco_classify_params {
 
 /* scores[count][labels], f32, of images[count]: how likely each label is, softmax over the labels of, for a classifier,
  * its logits, and for CLIP exp(logit_scale) times the cosine of image and text (Radford et al. 2021, 2.3).
- * `params` may be NULL. Errors: UNSUPPORTED for a model without classifier, or for labels where it reads no texts; as
- * above. */
+ * `params` may be NULL. Errors: UNSUPPORTED for a model without classifier, or for labels where it reads no texts;
+ * INVALID for a label that is NULL or no text, and for a list of none; NOT_FOUND for a CLIP without logit_scale; as
+ * above. Threads: as in portico.h. */
 PCO_EXPORT pco_status pco_model_classify(pco_model *model, const pco_image *images, size_t count,
                                          const pco_classify_params *params, float *scores,
                                          pco_error *err) PCO_NODISCARD;
 
 /* The labels of the model's own classifier ("id2label"): *count of them, 0 without a classifier; names[*count], as long
- * as the model is open. Errors: FORMAT, OUT_OF_HOST_MEMORY. */
+ * as the model is open. The same name may stand there twice. Threads: as in portico.h. Errors: IO, FORMAT,
+ * OUT_OF_HOST_MEMORY. */
 PCO_EXPORT pco_status pco_model_labels(pco_model *model, const char *const **names, size_t *count,
                                        pco_error *err) PCO_NODISCARD;
 

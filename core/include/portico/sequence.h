@@ -71,7 +71,8 @@ typedef int (*pco_answer_fn)(void *user, const pco_generate_stats *stats);
  *
  * The callbacks receive users[i] for prompt i; text of several prompts comes in turns. `params`, `text`, `answered`,
  * `users` and `stats` may be NULL; without users the callbacks receive NULL. The stats are of all, generation_seconds
- * by the clock. Errors: as pco_model_generate, by the number of the prompt, from 0; INVALID for params->prompt_ids. */
+ * by the clock. Threads: as in portico.h. Errors: as pco_model_generate, by the number of the prompt, from 0; INVALID
+ * for params->prompt_ids. An error ends all texts that are under way, which `answered` then never hears of. */
 PCO_EXPORT pco_status pco_model_generate_batch(pco_model *model, const char *const *prompts, size_t count,
                                                const pco_generate_params *params, pco_text_fn text,
                                                pco_answer_fn answered, void *const *users, pco_generate_stats *stats,
