@@ -85,7 +85,11 @@ static void conf_run_lay_out(const conf_run_state *run, uint32_t in_place, pco_t
 pco_status conf_session_prepare(conf_session *session, conf_constants_watch *constants, pco_error *err)
 {
     pco_status status = pco_trial_memory_create(&session->memory, err);
-    if (!status) status = pco_trial_prepare(session->trial, &session->memory, &session->program, err);
+    if (!status) {
+        status = pco_trial_prepare(session->trial, &session->memory, &session->program, err);
+        if (status == PCO_ERROR_UNSUPPORTED && session->run && session->run->placement) /* it was prepared elsewhere */
+            status = pco_fail_prefix(err, PCO_ERROR_INTERNAL, "refused in another place");
+    }
     if (!status) status = conf_program_look(session, &session->until, err);
     if (status || !constants) return status;
     const bool own = session->run && PCO_OP_IS_OWN(session->run->problem->node.op); /* chains have none of these */

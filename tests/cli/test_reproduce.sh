@@ -215,6 +215,8 @@ run run "$source/models/dates" --device askew:0 --prompt 'May 3, 2021'; status "
 says "a proposal that cannot be" err 'proposed the alignment 3 for .* which is no power of two'
 run conformance --devices askew:0 --tier tiny --ops neg; status "conformance: a proposal that cannot be" 1
 says "conformance: a proposal that cannot be" out 'proposed the alignment 3 for .* which is no power of two'
+run conformance --devices choosy:0 --tier tiny --ops neg; status "a program that is prepared in one place only" 1
+says "a program that is prepared in one place only" out 'refused in another place: .*too far behind'
 unset PORTICO_PLUGIN_PATH
 run conformance --bisect "$source/models/dates" --devices cpu:native --in-process; status "bisect --in-process" 0
 run conformance --bisect "$source/models/dates" --devices cpu:native; status "bisect a right device" 0

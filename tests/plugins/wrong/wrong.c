@@ -2,7 +2,8 @@
  * first row, where there is one, is a thousandth off. With TOGETHER, instead, that of the results of programs
  * with more than one node, so that each op alone is right. With DIES and STUCK the process dies there, or does not
  * come back; with UNREADY it dies when such a program is prepared. With ASKEW it computes so and proposes an
- * alignment that is none. For tests of what finds and reduces it. */
+ * alignment that is none. With CHOOSY it is right, and refuses to prepare what lies behind the first page of a buffer.
+ * For tests of what finds and reduces it. */
 #include "portico/plugin.h"
 
 #include <dlfcn.h>
@@ -40,7 +41,10 @@ static void wrong_die(void)
 
 static int wrong_is(const pco_part *part, const pco_node *node)
 {
-#ifdef TOGETHER
+#if defined CHOOSY
+    (void)part, (void)node;
+    return 0;
+#elif defined TOGETHER
     return part->n_nodes > 1 && part->tensors[node->outputs[0]].kind == PCO_KIND_OUTPUT;
 #else
     (void)part;
@@ -51,6 +55,13 @@ static int wrong_is(const pco_part *part, const pco_node *node)
 static pco_status wrong_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
                                 const pco_plan *plan, pco_program **out, pco_error *err)
 {
+#ifdef CHOOSY
+    for (uint32_t t = 0; t < part->n_tensors; t++)
+        if (plan->tensors[t].buffer != PCO_NONE && plan->tensors[t].offset >= 4096) {
+            memcpy(err->message, "too far behind", sizeof "too far behind");
+            return PCO_ERROR_UNSUPPORTED;
+        }
+#endif
     pco_program *program = calloc(1, sizeof *program);
     if (!program) return PCO_ERROR_OUT_OF_HOST_MEMORY;
     pco_status status = wrong_cpu->program->prepare(device, part, proposal, plan, &program->inner, err);
