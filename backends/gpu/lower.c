@@ -141,6 +141,11 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s is not in this build or beyond this device",
                  gpu_row(gpu, kernel)->name);
     }
+    const uint32_t *local = gpu->limits->max_local;
+    if (x > local[0] || y > local[1] || z > local[2] || (uint64_t)x * y * z > gpu->limits->max_workgroup) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s in workgroups of %u by %u by %u: the device allows %u",
+                 gpu_row(gpu, kernel)->name, x, y, z, gpu->limits->max_workgroup);
+    }
     if (d->width && (uint64_t)x * y * z > (uint64_t)d->width * gpu->limits->subgroups_settable) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a workgroup of %u in subgroups of %u: the device allows %u of them",
                  x * y * z, d->width, gpu->limits->subgroups_settable);

@@ -89,8 +89,12 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     }
     /* On a CPU neighbours in a workgroup run one after the other: they should meet the same columns of b. */
     k.order = software && !p->trans_b && !vulkan;
-    k.local_x = matmul_tuned(gpu, GPU_MATMUL_REGISTER, k.order ? GPU_REGISTER_ORDERED : GPU_REGISTER_ACROSS);
+    k.local_x = gpu_workgroup(
+        gpu, matmul_tuned(gpu, GPU_MATMUL_REGISTER, k.order ? GPU_REGISTER_ORDERED : GPU_REGISTER_ACROSS));
     k.local_y = software ? 1 : matmul_tuned(gpu, GPU_MATMUL_REGISTER, GPU_REGISTER_DOWN);
+    while (k.local_y > 1 &&
+           (k.local_y > gpu->limits->max_local[1] || k.local_x * k.local_y > gpu->limits->max_workgroup))
+        k.local_y /= 2;
     k.grid_x = k.local_x;
     k.grid_y = k.local_y;
     k.clamps = k.pairs = 1;

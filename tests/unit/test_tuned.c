@@ -202,6 +202,64 @@ static void test_lowering(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- small workgroups ---- */
+
+typedef struct tuned_small {
+    pco_device device;
+    uint32_t cases[PCO_OP_LIMIT], lowered, wrong;
+} tuned_small;
+
+static bool small_visit(void *user, const conf_case *one)
+{
+    tuned_small *run = user;
+    conf_problem problem;
+    pco_variant variants[32];
+    if (one->large || one->chain || run->cases[one->op]++ >= MOST_CASES || !tuned_problem(one, &problem)) return true;
+    const pco_part part = {.size = sizeof part,
+                           .n_tensors = problem.n_tensors,
+                           .n_nodes = 1,
+                           .tensors = problem.tensors,
+                           .nodes = &problem.node};
+    problem.node.variant = PCO_NONE;
+    const uint32_t n = pco_gpu_program_api.variants(&run->device, &part, 0, variants, 32);
+    for (uint32_t v = 0; v <= n; v++) { /* and what is chosen */
+        pco_error why = {""};
+        problem.node.variant = v < n ? v : PCO_NONE;
+        run->lowered += pco_gpu_program_api.supports(&run->device, &part, 0, &why) == PCO_OK;
+        if (strstr(why.message, "workgroup") && !run->wrong++)
+            print_error("workgroups of up to %u, variant %s: %s: %s\n", run->device.gpu.limits.max_workgroup,
+                        v < n ? variants[v].name : "of its own", one->label, why.message);
+    }
+    return true;
+}
+
+/* No node is refused for the size of a workgroup, where a smaller one would do. */
+static void test_small_workgroups(void **state)
+{
+    (void)state;
+    static const uint32_t SIZES[] = {1, 8, 16, 32, 64, 128};
+    tuned_small *run = calloc(1, sizeof *run);
+    uint32_t wrong = 0;
+    assert_non_null(run);
+    for (uint32_t i = 0; i < 2 * sizeof SIZES / sizeof *SIZES; i++) {
+        pco_gpu_limits *limits = &run->device.gpu.limits;
+        run->device = gpu_device(NULL, 32, 32, 0);
+        limits->is_opencl = pco_gpu_codes[GPU_KERNEL_matmul_vector_8x16].data != NULL;
+        limits->needs_met = limits->is_opencl ? i % 2 ? PCO_GPU_NEEDS_VECTOR_16 : 0 : PCO_GPU_NEEDS_SUBGROUPS;
+        if (i % 2) limits->type = PCO_DEVICE_SOFTWARE;
+        limits->max_workgroup = SIZES[i / 2];
+        for (int d = 0; d < 3; d++)
+            if (limits->max_local[d] > SIZES[i / 2]) limits->max_local[d] = SIZES[i / 2];
+        run->lowered = run->wrong = 0;
+        memset(run->cases, 0, sizeof run->cases);
+        conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, small_visit, run);
+        assert_true(run->lowered > 1000);
+        wrong += run->wrong;
+    }
+    free(run);
+    assert_int_equal(wrong, 0);
+}
+
 /* ---- results ---- */
 
 static const char *const *tuned_devices;
@@ -286,7 +344,7 @@ int main(int argc, char **argv)
 {
     tuned_devices = (const char *const *)argv + 1;
     const struct CMUnitTest tables[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_listed),
-                                        cmocka_unit_test(test_lowering)},
+                                        cmocka_unit_test(test_lowering), cmocka_unit_test(test_small_workgroups)},
                             results[] = {cmocka_unit_test(test_results)};
     const int failed = cmocka_run_group_tests(tables, NULL, NULL);
     return failed + (argc > 1 ? cmocka_run_group_tests(results, NULL, NULL) : 0);
