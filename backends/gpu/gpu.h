@@ -143,6 +143,14 @@ typedef struct pco_gpu_driver {
     uint32_t (*timings)(pco_gpu_device *device, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity);
 } pco_gpu_driver;
 
+/* Timings of launches, which stand in the order of their nodes, become those of nodes: adds one to those that are
+ * known. `n`: their number, of which out has the first `capacity`; `node`: the last one's. */
+typedef struct pco_gpu_timings {
+    pco_timing *out;
+    uint32_t capacity, n, node;
+} pco_gpu_timings;
+void pco_gpu_add_timing(pco_gpu_timings *timings, uint32_t node, uint64_t nanoseconds);
+
 /* A constant of a variant (gpu_variant, lower.h) that has another value than its initial one. */
 enum { PCO_GPU_MOST_SETTINGS = 64 };
 typedef struct pco_gpu_setting {

@@ -347,6 +347,16 @@ static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_
     return status;
 }
 
+void pco_gpu_add_timing(pco_gpu_timings *timings, uint32_t node, uint64_t nanoseconds)
+{
+    if (timings->n == 0 || timings->node != node) {
+        if (timings->n < timings->capacity) timings->out[timings->n] = (pco_timing){.node = node};
+        timings->n++;
+        timings->node = node;
+    }
+    if (timings->n <= timings->capacity) timings->out[timings->n - 1].nanoseconds += nanoseconds;
+}
+
 static uint32_t gpu_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
 {
     pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;

@@ -142,19 +142,12 @@ static int ocl_step_time(const pco_device *device, const ocl_step *step, uint64_
 uint32_t ocl_queue_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity)
 {
     pco_device *device = (pco_device *)gpu;
-    uint32_t n = 0;
+    pco_gpu_timings sum = {.out = out, .capacity = capacity};
     uint64_t time = 0;
-    pco_timing sum = {.node = PCO_NONE};
-    for (uint32_t i = 0; i < recording->count && !device->lost; i++) {
-        if (!ocl_step_time(device, &recording->steps[i], &time)) continue;
-        if (recording->steps[i].node != sum.node) {
-            if (sum.node != PCO_NONE && n++ < capacity) out[n - 1] = sum;
-            sum = (pco_timing){.node = recording->steps[i].node};
-        }
-        sum.nanoseconds += time;
-    }
-    if (sum.node != PCO_NONE && n++ < capacity) out[n - 1] = sum;
-    return n;
+    for (uint32_t i = 0; i < recording->count && !device->lost; i++)
+        if (ocl_step_time(device, &recording->steps[i], &time))
+            pco_gpu_add_timing(&sum, recording->steps[i].node, time);
+    return sum.n;
 }
 
 const pco_queue_api ocl_queue_api = {

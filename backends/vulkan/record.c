@@ -277,7 +277,8 @@ static pco_status vk_describe_dispatch(pco_gpu_device *gpu, const pco_gpu_dispat
 static uint32_t vk_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity)
 {
     pco_device *device = (pco_device *)gpu;
-    uint32_t count = 0, n_queries = recording->n_dispatches + recording->n_segments;
+    pco_gpu_timings sum = {.out = out, .capacity = capacity};
+    uint32_t n_queries = recording->n_dispatches + recording->n_segments;
     uint32_t bits = device->physical->timestamp_bits;
     uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
     if (!recording->queries || device->lost) return 0;
@@ -293,15 +294,9 @@ static uint32_t vk_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pc
         uint32_t query = i + i / recording->per_segment; /* of the moment before */
         uint64_t ticks = (stamps[2 * query + 2] - stamps[2 * query]) & mask;
         uint64_t time = (uint64_t)((double)ticks * (double)device->physical->timestamp_period);
-        if (!stamps[2 * query + 1] || !stamps[2 * query + 3]) continue;
-        if (count && i && recording->nodes[i] == recording->nodes[i - 1]) {
-            if (count <= capacity) out[count - 1].nanoseconds += time;
-            continue;
-        }
-        if (count < capacity) out[count] = (pco_timing){.node = recording->nodes[i], .nanoseconds = time};
-        count++;
+        if (stamps[2 * query + 1] && stamps[2 * query + 3]) pco_gpu_add_timing(&sum, recording->nodes[i], time);
     }
-    return count < capacity ? count : capacity;
+    return sum.n;
 }
 
 const pco_gpu_driver vk_driver = {

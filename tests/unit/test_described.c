@@ -148,9 +148,26 @@ static void test_matrix(void **state)
     assert_false(described_offers(&device, "matrix"));
 }
 
+/* Timings of launches, and of one that was lost between two of its node: which node each is of, and how many there are
+ * where there is room for fewer. */
+static void test_timings(void **state)
+{
+    (void)state;
+    pco_timing out[3] = {{0}};
+    pco_gpu_timings sum = {.out = out, .capacity = 2};
+    static const uint32_t NODES[] = {0, 0, 3, 3, 7, 7};
+    for (uint32_t i = 0; i < 6; i++) pco_gpu_add_timing(&sum, NODES[i], i + 1);
+    assert_int_equal(sum.n, 3);
+    assert_int_equal(out[0].node, 0);
+    assert_int_equal(out[0].nanoseconds, 3);
+    assert_int_equal(out[1].node, 3);
+    assert_int_equal(out[1].nanoseconds, 7);
+    assert_int_equal(out[2].nanoseconds, 0); /* no room for it */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs), cmocka_unit_test(test_product),
-                                       cmocka_unit_test(test_matrix)};
+                                       cmocka_unit_test(test_matrix), cmocka_unit_test(test_timings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
