@@ -42,7 +42,8 @@ static void cpu_matmul_sizes(const cpu_node *node, cpu_matmul *plan)
     plan->m = ta ? a1 : a0;
     plan->k = ta ? a0 : a1;
     plan->n = b->shape[b->rank - (tb ? 2 : 1)];
-    plan->a_row = ta ? 1 : a1;
+    /* A column is a row that was not transposed: as such, those of all batches are rows of one matrix. */
+    plan->a_row = ta && a1 != 1 ? 1 : plan->k;
     plan->a_k = ta ? a1 : 1;
     plan->b_by_rows = tb;
 }

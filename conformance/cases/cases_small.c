@@ -184,6 +184,14 @@ static void small_lookup(conf_cases_context *context, pco_op op)
 /* Two batch dimensions that each operand has or has not, times transposed operands. */
 static void small_matmul(conf_cases_context *context)
 {
+    /* columns of several batches and one matrix: rows that are as far from each other as a column is long */
+    for (int columns = 0; columns < 2; columns++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        ((pco_matmul_attrs *)one->attrs.bytes)->transpose_a = 1;
+        conf_cases_in(one, PCO_F32, columns ? "6,5,1" : "3,2,5,1");
+        conf_cases_in(one, PCO_F32, columns ? "5,40" : "1,1,5,3");
+        conf_cases_emit(context);
+    }
     for (uint32_t way = 0; way < 32; way++) {
         const int a0 = way & 1 ? 3 : 1, a1 = way & 2 ? 2 : 1, b0 = way & 4 ? 3 : 1, b1 = way & 8 ? 2 : 1;
         conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
