@@ -17,3 +17,5 @@
 #define MATRIX_STORE(matrix, array, at, step) \
     coopMatStore(matrix, array, TO_UINT(at), TO_UINT(step), gl_CooperativeMatrixLayoutRowMajor)
 #define MATRIX_MULTIPLY(a, b, sums) coopMatMulAdd(a, b, sums)
+// Two floats as f16; how they are rounded is the device's choice, where they are none.
+#define PACK_HALVES(two) packHalf2x16(two)

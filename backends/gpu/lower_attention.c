@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL, ATTENTION_SPLIT, ATTENTION_N_VARIANTS };
+enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL, ATTENTION_SPLIT, ATTENTION_MATRIX, ATTENTION_N_VARIANTS };
 #define NOTHING UINT32_MAX /* where absent lengths and starts lie */
 enum {
     ATTENTION_BINDINGS = 8,
@@ -32,7 +32,8 @@ static const gpu_variant attention_variants[] = {
     [ATTENTION_ROWS] = {"rows", 0},
     [ATTENTION_TILED] = {"tiled", .has_forms = 1, .constants = {{"depth", 64, {64, 128}}}},
     [ATTENTION_MATMUL] = {"matmul", .has_forms = 1},
-    [ATTENTION_SPLIT] = {"split", 0}};
+    [ATTENTION_SPLIT] = {"split", 0},
+    [ATTENTION_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -198,6 +199,27 @@ static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const at
     return NULL;
 }
 
+/* attention_matrix.kern: two by two subgroups, for f16 alone. Scores are f32, weights two f16, lines have a vector of
+ * 16 bytes to spare, and each row has a number for each column of a matrix. */
+static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes *z, attention_tile *tile)
+{
+    enum { KEYS = 32 };
+    const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width, rows = 2 * matrix[0];
+    if (gpu_input(gpu, 0)->dtype != PCO_F16 || gpu_input(gpu, 1)->dtype != PCO_F16 || !gpu_has_matrix_groups(gpu) ||
+        matrix[0] > 16 || matrix[1] > 16 || matrix[2] > 16 || x % rows || z->value_depth > 8 * 2 * matrix[1])
+        return 0;
+    const uint32_t each = z->value_depth > 4 * 2 * matrix[1] ? 8 : z->value_depth > 2 * 2 * matrix[1] ? 4 : 2;
+    const uint32_t depth = (uint32_t)gpu_div_up(z->depth, 16) * 32 + 16, values = each * 2 * matrix[1] * 2 + 16;
+    const uint32_t kernel = each == 8   ? GPU_KERNEL_attention_matrix_8
+                            : each == 4 ? GPU_KERNEL_attention_matrix_4
+                                        : GPU_KERNEL_attention_matrix_2;
+    *tile = (attention_tile){
+        .kernel = kernel, .most = each * 2 * matrix[1], .x = x, .y = 1, .rows = rows, .keys = KEYS, .step = KEYS};
+    tile->shared_memory = rows * depth + KEYS * (depth > values ? depth : values) + rows * 2 * (2 * KEYS + 16) +
+                          rows * (4 * KEYS + 16) + rows * matrix[1] * 4 + (x + KEYS) * 4;
+    return z->depth <= 256 && tile->shared_memory <= gpu->limits->shared_memory;
+}
+
 /* How often an invocation goes round loops (gpu_rounds_fit), at most: attention_rows goes over D and over a workgroup's
  * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys;
  * attention_shared goes over its tile's steps of D and of the keys, each filled by all, and twice over a part of a
@@ -226,6 +248,13 @@ static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_
     return tiles * (1 + gpu_div_up(z->depth, 16) * (1 + fill) + parts + 2 * keys / parts +
                     keys / tile->step * (1 + tile->step * tile->most / width + tile->step)) +
            8 * (parts + 8);
+}
+
+/* Queries; for each tile keys and values, hidden ones again, the steps of the products, and parts of rows; results. */
+static uint64_t attention_rounds_matrix(const attention_sizes *z, const attention_tile *tile)
+{
+    const uint64_t fill = gpu_div_up((uint64_t)tile->keys * (gpu_max(z->depth, tile->most) / 8 + 2), tile->x) + 1;
+    return gpu_div_up(z->keys + tile->keys, tile->keys) * (3 * fill + 2 * (z->depth / 8 + 3) + 64) + fill + 8 * 64;
 }
 
 static uint64_t attention_n_parts(const attention_sizes *z) { return gpu_div_up(z->keys, ATTENTION_SPAN); }
@@ -258,6 +287,11 @@ static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
     if (variant == ATTENTION_SPLIT) return attention_is_split(gpu, &z);
     if (variant == ATTENTION_MATMUL) return attention_is_product(gpu, &z);
     if (variant == ATTENTION_ROWS) return gpu_rounds_fit(gpu, attention_rounds_rows(gpu, &z));
+    if (variant == ATTENTION_MATRIX) {
+        attention_tile of;
+        return attention_matrix_tile(gpu, &z, &of) && z.depth > 0 && z.value_depth > 0 && !z.attrs.weights &&
+               gpu_rounds_fit(gpu, attention_rounds_matrix(&z, &of));
+    }
     const attention_tile *tile = attention_tile_of(gpu, &z);
     return tile && z.depth > 0 && !z.attrs.weights && gpu_rounds_fit(gpu, attention_rounds_tiled(gpu, &z, tile));
 }
@@ -270,6 +304,9 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     /* Where small kernels are asked for, two of them are slower than the one for rows (docs/performance.md). */
     const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;
     if (z.rows < ATTENTION_FEW_ROWS) return many && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
+    if (!gpu->software && gpu->limits->needs_met & PCO_GPU_NEEDS_COOPERATIVE_MATRIX &&
+        attention_eligible(gpu, ATTENTION_MATRIX))
+        return ATTENTION_MATRIX;
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
@@ -474,15 +511,20 @@ static pco_status attention_lower(gpu_lowering *gpu)
     if (gpu->variant == ATTENTION_MATMUL) return attention_products(gpu, &z);
     if (gpu->variant == ATTENTION_SPLIT) return attention_split(gpu, &z);
     pco_gpu_dispatch d;
+    attention_tile of_matrices;
     const attention_tile *tile = gpu->variant == ATTENTION_TILED ? attention_tile_of(gpu, &z) : NULL;
+    if (gpu->variant == ATTENTION_MATRIX && attention_matrix_tile(gpu, &z, &of_matrices)) tile = &of_matrices;
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
     gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
     const int rolled_up = tile && !gpu->software && gpu->limits->type == PCO_DEVICE_SOFTWARE;
-    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, rolled_up ? ATTENTION_ROLLED_UP : 0));
+    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, rolled_up ? ATTENTION_ROLLED_UP : 0),
+                  .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
+                  .matrix_k = (int32_t)gpu->limits->matrix[2]);
     gpu_attention_params p = {ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
     attention_bind_all(gpu, &d, &z, &p);
     const uint64_t heads = (uint64_t)z.batch * z.heads;
-    const uint64_t groups = heads * gpu_div_up(z.rows, !tile ? 1 : gpu->software ? local : tile->rows);
+    const int serial = gpu->software && gpu->variant == ATTENTION_TILED; /* an invocation has a row */
+    const uint64_t groups = heads * gpu_div_up(z.rows, !tile ? 1 : serial ? local : tile->rows);
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows");
     p.n_groups = (uint32_t)groups;
     gpu_set_params_from(gpu, &d, attention, &p);

@@ -48,6 +48,9 @@ typedef struct gpu_matmul_kernel {
 pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p);
 int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p);
 
+/* May a workgroup be four subgroups of the width that cooperative matrices want? */
+int gpu_has_matrix_groups(const gpu_lowering *gpu);
+
 /* Constants of the variants, in the order of gpu_matmul_variants. */
 enum { GPU_NAIVE_WORKGROUP = 0 };
 enum { GPU_REGISTER_ACROSS = 0, GPU_REGISTER_DOWN = 1, GPU_REGISTER_ORDERED = 2 };

@@ -227,16 +227,20 @@ static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
     return (singly ? 2 * k : gpu_div_up(k, 4)) + 1024;
 }
 
+int gpu_has_matrix_groups(const gpu_lowering *gpu)
+{
+    const uint32_t subgroups = gpu->limits->subgroups_settable, local = 4 * gpu->limits->matrix_width;
+    return (subgroups == 0 || subgroups >= 4) && local <= gpu->limits->max_workgroup &&
+           local <= gpu->limits->max_local[0];
+}
+
 /* Products of f16 alone, with room for the largest tiles of matmul_matrix.kern: of a and b, with a vector of 16 bytes
  * to spare for every 64, and one matrix of sums for each subgroup. */
 static int matmul_can_matrix(const gpu_lowering *gpu, const gpu_matmul *p)
 {
-    const uint32_t *matrix = gpu->limits->matrix, lines = 2 * 4 * (matrix[0] + matrix[1]),
-                   subgroups = gpu->limits->subgroups_settable;
-    return p->a_type == PCO_F16 && p->b_type == PCO_F16 && (subgroups == 0 || subgroups >= 4) &&
-           lines * 80 + 4 * 4 * matrix[0] * matrix[1] <= gpu->limits->shared_memory &&
-           4 * gpu->limits->matrix_width <= gpu->limits->max_workgroup &&
-           4 * gpu->limits->matrix_width <= gpu->limits->max_local[0];
+    const uint32_t *matrix = gpu->limits->matrix, lines = 2 * 4 * (matrix[0] + matrix[1]);
+    return p->a_type == PCO_F16 && p->b_type == PCO_F16 && gpu_has_matrix_groups(gpu) &&
+           lines * 80 + 4 * 4 * matrix[0] * matrix[1] <= gpu->limits->shared_memory;
 }
 
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)

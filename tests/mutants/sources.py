@@ -19,7 +19,7 @@ WORD = re.compile(r'[A-Za-z_]\w*')
 # Kernel files of which a variant of the op is made, and no other variant; what finishes a matmul is the same for all.
 VARIANTS = {'matmul_naive.kern': 'naive', 'matmul_register.kern': 'register*', 'matmul_shared.kern': 'shared',
             'matmul_gemv.kern': 'gemv*', 'matmul_matrix.kern': 'matrix', 'matmul_finish.kern': 'naive', 'attention_rows.kern': 'rows', 'attention_tiled.kern': 'tiled',
-            'attention_shared.kern': 'tiled@gpu'}
+            'attention_shared.kern': 'tiled@gpu', 'attention_matrix.kern': 'matrix'}
 OP_NAMES = {'gelu_tanh': 'gelu', 'and': 'logical_and', 'or': 'logical_or'}
 
 
