@@ -45,11 +45,12 @@ static int embed_parse(int argc, char **argv, embed_arguments *a)
 {
     if (cli_parse(&cli_embed, argc, argv, a, NULL)) return CLI_USAGE;
     const int texts = a->prompt || a->input;
-    const char *wrong = a->prompt && a->input      ? "--prompt and --input exclude each other"
-                        : a->images.count && texts ? "--image excludes --prompt and --input"
-                        : a->json && a->output     ? "--json and --output exclude each other"
-                        : a->normalize && a->raw   ? "--normalize and --raw exclude each other"
-                        : texts || a->images.count ? NULL
+    const char *wrong = a->prompt && a->input           ? "--prompt and --input exclude each other"
+                        : a->images.count && texts      ? "--image excludes --prompt and --input"
+                        : a->images.count && a->context ? "--context is for texts, and not for --image"
+                        : a->json && a->output          ? "--json and --output exclude each other"
+                        : a->normalize && a->raw        ? "--normalize and --raw exclude each other"
+                        : texts || a->images.count      ? NULL
                         : isatty(STDIN_FILENO) ? "what to embed is missing: --prompt TEXT, --input FILE, --image FILE, "
                                                  "or lines on stdin"
                                                : NULL;

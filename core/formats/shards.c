@@ -15,18 +15,6 @@ static const char shards_index[] = "model.safetensors.index.json";
 /* Hubs split models into at most some hundred files. */
 enum { SHARDS_MOST = 4096 };
 
-char *pco_shards_find(const char *folder)
-{
-    const char *const names[] = {"model.safetensors", shards_index};
-    for (int i = 0; i < 2; i++) {
-        char *path = NULL;
-        if (asprintf(&path, "%s/%s", folder, names[i]) < 0) return NULL;
-        if (access(path, F_OK) == 0) return path;
-        free(path);
-    }
-    return NULL;
-}
-
 static int shards_is_index(const char *path) { return pco_text_ends(path, shards_index); }
 
 /* What an index names, as far as it was read. */

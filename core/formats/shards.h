@@ -5,10 +5,6 @@
 
 #include "formats/weights.h"
 
-/* The file that says where the folder's weights are: model.safetensors where that exists, else
- * model.safetensors.index.json. Release with free. NULL when the folder has neither. */
-char *pco_shards_find(const char *folder);
-
 /* Maps and checks the files that `path`, one of the two, is or names; their tensors as one collection. The index's
  * weight_map must name each tensor, and the file in which it is. The caller closes *weights. Errors: IO; FORMAT, with
  * the file and the tensor: those of the files, an index that does not fit them, the name of a shard that is no plain

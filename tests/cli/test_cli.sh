@@ -660,6 +660,8 @@ if [ -f "$dates/model.safetensors" ]; then
     run translate "$dates" --input "$work/lines" --device cpu; status "translate: lines" 0
     printf '2021-05-03\n\n2031-07-04\n' > "$work/want"
     if cmp -s "$work/out" "$work/want"; then ok "an answer on each line"; else bad "translate" "it says $(cat "$work/out")"; fi
+    run run "$dates" --prompts "$work" --device cpu; status "run --prompts: a folder" 1; says "run --prompts: a folder" err 'cannot be read: Is a directory'
+    run translate "$dates" --input "$work" --device cpu; status "translate: a folder" 1; says "translate: a folder" err 'cannot be read: Is a directory'
     run run "$dates" --prompts "$work/lines" --device cpu; status "run --prompts" 0
     if cmp -s "$work/out" "$work/want"; then ok "--prompts: in order"; else bad "--prompts" "$(cat "$work/out")"; fi
     printf '"3 May 2021"\n{"prompt": "4 July 2031"}\n' > "$work/lines.jsonl"

@@ -54,6 +54,7 @@ refused 1 'writes no text' run "$clip" --prompt "a dog"
 refused 2 'there are no labels' classify "$clip" "$one" --labels " , "
 refused 2 'exclude each other' classify "$clip" "$one" --labels a --labels-file b
 refused 2 'an image is missing' classify "$clip" --labels a
+refused 2 'is for texts' embed "$clip" --image "$one" --context 5
 refused 2 'excludes --prompt and --input' embed "$clip" --image "$one" --prompt a
 refused 1 'portico classify and portico embed --image run it' run "$vit" --prompt "a dog"
 
