@@ -48,7 +48,7 @@ typedef struct conf_units {
 pco_status conf_units_add(conf_units *units, uint32_t order, uint32_t unit, const pco_conformance_case *one,
                           pco_error *err) PCO_NODISCARD;
 void conf_units_clear(conf_units *units);
-/* By case, then variant; of two records of one unit the later one stays. */
+/* By case, then variant. */
 void conf_units_sort(conf_units *units);
 
 /* Cases of a group after which the device gave wrong answers: each is tried alone. */

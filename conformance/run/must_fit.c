@@ -130,8 +130,8 @@ static bool must_runs(conf_run_state *run, const pco_variant *variant)
     if (!variant) return true; /* `supports` had refused it */
     if (pco_trial_variants(&run->trial, variants, &count, &ignored)) return false;
     const uint32_t v = pco_variant_find(variants, count, variant);
-    if (count && v == PCO_NONE) return false;
-    if (count) conf_run_force(run, variants, v);
+    if (v == PCO_NONE) return false;
+    conf_run_force(run, variants, v);
     return pco_trial_propose(&run->trial, &ignored) == PCO_OK;
 }
 

@@ -259,16 +259,16 @@ static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants
 {
     const bool own = run->problem->own_choice;
     pco_status status = PCO_OK;
-    for (uint32_t v = 0; v < (count ? count : 1) && !status; v++) {
+    for (uint32_t v = 0; v < count && !status; v++) {
         char text[PCO_VARIANT_TEXT] = "";
         pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
-        if (count) result.variant = pco_variant_text(&variants[v], text);
+        result.variant = pco_variant_text(&variants[v], text);
         result.width = variants[v].subgroup_width;
         if (!own && !pco_variant_matches(&variants[v], options->variant)) continue;
         if (run->problem->one && conf_run_skips(options, run->problem->one, v, &variants[v])) continue;
         if (options->begin && !options->begin(options->user, &result, 0)) continue;
         conf_run_force(run, variants, v);
-        if (!count || own) run->problem->node.variant = PCO_NONE;
+        if (own) run->problem->node.variant = PCO_NONE;
         run->variant_text = own ? "" : result.variant;
         status = conf_run_variant(run, options, &result, err);
         if (own)
@@ -292,6 +292,8 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
     uint32_t count;
     pco_status can = pco_trial_supports(&run.trial, err);
     if (can == PCO_OK) can = pco_trial_variants(&run.trial, variants, &count, err);
+    if (can == PCO_OK && count == 0)
+        can = pco_fail(err, PCO_ERROR_INTERNAL, "variants: none is listed for a node that the device supports");
     if (can == PCO_OK) return conf_run_each(&run, variants, count, options, report, user, err);
     pco_conformance_case result = conf_run_result(device, problem->one, options);
     result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED

@@ -384,6 +384,7 @@ if [ -f "$trouble/trouble.so" ]; then
     says "they end as out of memory" out '^    out of host memory: .*bytes'; says "and the others are run" out '^  add +[0-9]+ +[1-9]'
     if grep '^    again:' "$work/out" | sort | uniq -d | grep -q .; then bad "data that do not fit" "a case stands twice"; else ok "each once"; fi
     judged "a device that is lost when it is asked" 1 gone; says "it is: the case is blamed" out '^    the device went away'
+    judged "a device that lists no variants" 1 mute; says "it is: why" out '^    variants: none is listed for a node'
     judged "a flaky device" 1 flaky; says "a flaky device: right and wrong" out 'wrong once and right once'
     judged "a wrong device" 1 wrong; says "a wrong device" out 'outside their bounds'
     judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'not opened: .*opened, the process died'

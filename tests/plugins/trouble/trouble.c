@@ -34,12 +34,13 @@ typedef enum trouble_kind {
     TROUBLE_GONE,    /* says that it is lost when it is asked whether it can run a large product */
     TROUBLE_FULL,    /* the process gets next to no more memory once it is open */
     TROUBLE_NARROW,  /* beyond its binding limit variant "wide" writes a word too many, and "bad" crashes */
+    TROUBLE_MUTE,    /* lists no variants */
     TROUBLE_KINDS,
 } trouble_kind;
 
-static const char *const NAMES[TROUBLE_KINDS] = {"sound",  "crash", "always",  "hang",  "lost",   "reset", "stop",
-                                                 "memory", "flaky", "wrong",   "open",  "refuse", "close", "unable",
-                                                 "noise",  "empty", "unready", "tells", "gone",   "full",  "narrow"};
+static const char *const NAMES[TROUBLE_KINDS] = {
+    "sound",  "crash", "always", "hang",  "lost",  "reset",   "stop",  "memory", "flaky", "wrong",  "open",
+    "refuse", "close", "unable", "noise", "empty", "unready", "tells", "gone",   "full",  "narrow", "mute"};
 enum { TROUBLE_LARGE = 300 /* elements beyond which it begins */, TROUBLE_BINDING = 1 << 19 };
 
 struct pco_backend {
@@ -237,6 +238,7 @@ static uint32_t trouble_variants(pco_device *device, const pco_part *part, uint3
     static const char *const ONLY[] = {"only"};
     const char *const *names = device->kind == TROUBLE_ALWAYS ? ALWAYS : device->kind == TROUBLE_NARROW ? NARROW : ONLY;
     const uint32_t count = device->kind == TROUBLE_ALWAYS ? 2 : device->kind == TROUBLE_NARROW ? 4 : 1;
+    if (device->kind == TROUBLE_MUTE) return 0;
     for (uint32_t i = 0; i < count && i < capacity; i++) variants[i] = (pco_variant){.name = names[i]};
     return count;
 }
