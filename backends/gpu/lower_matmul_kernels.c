@@ -223,7 +223,8 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
  * bits or with the filling of tiles besides, or four together; and some hundred to store a tile. */
 static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
 {
-    const int singly = variant == GPU_MATMUL_NAIVE || variant == GPU_MATMUL_SHARED || variant == GPU_MATMUL_VECTOR;
+    const int singly = variant == GPU_MATMUL_NAIVE || variant == GPU_MATMUL_SHARED || variant == GPU_MATMUL_VECTOR ||
+                       variant == GPU_MATMUL_MATRIX;
     return (singly ? 2 * k : gpu_div_up(k, 4)) + 1024;
 }
 

@@ -62,7 +62,7 @@ static void test_needs(void **state)
     assert_true(device.gpu.limits.needs_met & PCO_GPU_NEEDS_SUBGROUPS);
 }
 
-/* A matmul of [96, 64] by [64, 128]. */
+/* A matmul of [96, k] by [k, 128]. */
 typedef struct described_product {
     pco_matmul_attrs attrs;
     pco_tensor tensors[3];
@@ -70,9 +70,9 @@ typedef struct described_product {
     pco_part part;
 } described_product;
 
-static void described_make(described_product *p, uint32_t type)
+static void described_make(described_product *p, uint32_t type, int64_t k)
 {
-    static const int64_t SHAPES[3][2] = {{96, 64}, {64, 128}, {96, 128}};
+    const int64_t shapes[3][2] = {{96, k}, {k, 128}, {96, 128}};
     *p = (described_product){.node = {.op = PCO_OP_MATMUL,
                                       .n_inputs = 2,
                                       .n_outputs = 1,
@@ -87,8 +87,8 @@ static void described_make(described_product *p, uint32_t type)
                                      .kind = i < 2 ? PCO_KIND_INPUT : PCO_KIND_OUTPUT,
                                      .rank = 2,
                                      .alias = PCO_NONE,
-                                     .shape = {SHAPES[i][0], SHAPES[i][1]},
-                                     .bytes = (uint64_t)(SHAPES[i][0] * SHAPES[i][1]) * (type == PCO_F32 ? 4 : 2),
+                                     .shape = {shapes[i][0], shapes[i][1]},
+                                     .bytes = (uint64_t)(shapes[i][0] * shapes[i][1]) * (type == PCO_F32 ? 4 : 2),
                                      .name = "t"};
     p->part =
         (pco_part){.size = sizeof p->part, .n_tensors = 3, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node};
@@ -99,7 +99,7 @@ static void described_try(pco_device *device, uint32_t type)
 {
     described_product p;
     pco_variant variants[32];
-    described_make(&p, type);
+    described_make(&p, type, 64);
     check_ok(pco_gpu_program_api.supports(device, &p.part, 0, &err));
     const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, variants, 32);
     assert_true(n > 1 && n <= 32);
@@ -117,12 +117,12 @@ static void test_product(void **state)
     described_try(&device, PCO_BF16);
 }
 
-static int described_offers(pco_device *device, const char *name)
+static int described_offers(pco_device *device, const char *name, int64_t k)
 {
     described_product p;
     pco_variant variants[32];
     int found = 0;
-    described_make(&p, PCO_F16);
+    described_make(&p, PCO_F16, k);
     const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, variants, 32);
     for (uint32_t v = 0; v < n; v++) found |= strcmp(variants[v].name, name) == 0;
     return found;
@@ -137,15 +137,18 @@ static void test_matrix(void **state)
     pco_gpu_limits *limits = &device.gpu.limits;
     limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX; /* as if this build had them */
     assert_int_equal(limits->subgroups_settable, 32);
-    assert_true(described_offers(&device, "matrix"));
+    assert_true(described_offers(&device, "matrix", 64));
     limits->subgroups_settable = 4;
-    assert_true(described_offers(&device, "matrix"));
+    assert_true(described_offers(&device, "matrix", 64));
     limits->subgroups_settable = 3;
-    assert_false(described_offers(&device, "matrix"));
+    assert_false(described_offers(&device, "matrix", 64));
     limits->subgroups_settable = 0; /* there is only one width */
-    assert_true(described_offers(&device, "matrix"));
+    assert_true(described_offers(&device, "matrix", 64));
+    limits->max_rounds = 65535; /* tiles of 32 terms are filled in some 32 rounds by few invocations */
+    assert_true(described_offers(&device, "matrix", 32000));
+    assert_false(described_offers(&device, "matrix", 64000));
     limits->max_workgroup = 127;
-    assert_false(described_offers(&device, "matrix"));
+    assert_false(described_offers(&device, "matrix", 64));
 }
 
 /* Timings of launches, and of one that was lost between two of its node: which node each is of, and how many there are
