@@ -20,7 +20,7 @@ TITLES = {
     "phi3": "Phi-3, Phi-4", "smollm3": "SmolLM3", "olmo2": "OLMo 2", "starcoder2": "StarCoder2", "falcon": "Falcon",
     "gptneox": "GPT-NeoX, Pythia", "gpt2": "GPT-2", "bert": "BERT", "roberta": "RoBERTa, XLM-RoBERTa, CamemBERT",
     "distilbert": "DistilBERT", "albert": "ALBERT", "mpnet": "MPNet", "vit": "ViT", "clip": "CLIP",
-    "bart": "BART", "marian": "Marian",
+    "bart": "BART", "marian": "Marian", "encoder_decoder": "Pairs (EncoderDecoderModel of MegatronBERT and Blenderbot)",
     "t5": "T5, T5 1.1", "whisper": "Whisper",
     "ctranslate2": "Encoder-decoders of CTranslate2 (TransformerSpec, Base, Big)",
     "transformer": "the notebooks' transformer: any norm, positions, activation",
@@ -113,7 +113,7 @@ def write(logs):
 def check():
     families = set()
     for path in glob.glob(str(ROOT / "core/models/family_*.c")):
-        families |= set(re.findall(r'\.name = "(\w+)"', pathlib.Path(path).read_text(encoding="utf-8")))
+        families |= set(re.findall(r'\.name = "([\w-]+)"', pathlib.Path(path).read_text(encoding="utf-8").replace("encoder-decoder", "encoder_decoder")))
     wrong = [f"{f} of core/models has no title in scripts/models_table.py" for f in sorted(families) if SAME.get(f, f) not in TITLES]
     text = README.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0]
     shown = {}

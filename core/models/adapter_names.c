@@ -15,14 +15,9 @@ typedef struct adapter_naming {
     const pco_layer_names *names;
 } adapter_naming;
 
-static const pco_layer_names *adapter_names(const pco_model_spec *spec, pco_model_side side)
-{
-    return side == PCO_DECODER && spec->decoder_names ? spec->decoder_names : &spec->names;
-}
-
 static adapter_naming adapter_of_graph(const pco_model_file *file, pco_model_side side)
 {
-    return (adapter_naming){file->spec.stacks[side].layer, adapter_names(&file->spec, side)};
+    return (adapter_naming){file->spec.stacks[side].layer, pco_spec_names(&file->spec, side)};
 }
 
 /* A GGUF file has names of its own. Of what folders call encoders and encoder-decoders, the spec leaves out the
@@ -38,7 +33,7 @@ static adapter_naming adapter_of_hub(const pco_model_file *file, pco_model_side 
 static int adapter_adapts(const pco_model_file *file, pco_model_side side, int part)
 {
     const pco_model_spec *spec = &file->spec;
-    const pco_layer_names *names = adapter_names(spec, side);
+    const pco_layer_names *names = pco_spec_names(spec, side);
     const int gated = spec->activation_function == PCO_NN_SWIGLU || spec->activation_function == PCO_NN_GEGLU,
               experts = side == PCO_DECODER && spec->experts > 0;
     if (part == PART(query) || part == PART(key) || part == PART(value)) return !names->fused;
@@ -178,7 +173,7 @@ static int adapter_next(const pco_model_file *file, adapter_place *place)
             }
         }
         if (place->layer < file->spec.layers[side] &&
-            ((const char *const *)adapter_names(&file->spec, side))[place->part] && adapter_hub_part(file, place) &&
+            ((const char *const *)pco_spec_names(&file->spec, side))[place->part] && adapter_hub_part(file, place) &&
             adapter_adapts(file, side, place->part))
             return 1;
     }

@@ -101,7 +101,9 @@ static void seq2seq_fold(const char *path, const char *name, const char *family)
 
 static void test_folders(void **state)
 {
-    static const char *const names[][2] = {{"bart", "bart"}, {"marian", "marian"}, {"t5", "t5"}, {"t5_1.1", "t5"}};
+    static const char *const names[][2] = {
+        {"bart", "bart"}, {"marian", "marian"},       {"t5", "t5"},
+        {"t5_1.1", "t5"}, {"marian_table", "marian"}, {"encoder_decoder", "encoder-decoder"}};
     char path[512];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
