@@ -68,6 +68,12 @@ if [ "$(sed -n 2p pairs.csv | cut -d, -f2)" = "$(sed -n 2p dates.csv | cut -d, -
 run run pairs --prompt "March 5, 1999"; status "what became of it" 0; says "it has not forgotten" out '^1999-03-05$'
 run convert pairs again.hf -t f16; status "it as a folder, in f16" 0
 run train pairs.json --resume --steps 3; status "going on with it" 0
+sed 's/"learning_rate": 1e-4/"learning_rate": 0.1/; s/"out": "pairs"/"lora": {"r": 4, "target_modules": "all-linear"}, "out": "beside"/' pairs.json > beside.json
+run train beside.json --steps 3; status "adapters beside it" 0
+run convert pair merged.hf --adapter beside; status "... merged" 0
+run run pair --adapter beside --prompt "March 5, 1999" -n 12; cp out with; run run pair --prompt "March 5, 1999" -n 12; cp out without
+if cmp -s with without; then bad "the adapters" "they change nothing"; fi
+run run merged.hf --prompt "March 5, 1999" -n 12; same "the merged model says what both say" out with
 run eval dates --data dates --limit 3; status "evaluating what became of Portico's" 0
 
 # ---- adapters ----
