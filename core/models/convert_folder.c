@@ -312,9 +312,13 @@ static pco_status folder_put_config(folder_job *f, uint32_t dtype, pco_error *er
     return status;
 }
 
+/* Where the tokenizers of an encoder-decoder are that has two. */
+static const char *const folder_places[] = {"encoder/", "decoder/"};
+
 /* ---- the tokenizer -------------------------------------------------------------------------------------- */
 
-static pco_status folder_copy_all(const folder_job *f, pco_error *err)
+/* Of the folder, or of one in it, whose name then ends with /. */
+static pco_status folder_copy_place(const folder_job *f, const char *place, pco_error *err)
 {
     static const char *const names[] = {
         "generation_config.json",
@@ -335,8 +339,25 @@ static pco_status folder_copy_all(const folder_job *f, pco_error *err)
         "preprocessor_config.json",
         "normalizer.json",
     };
-    pco_status status = PCO_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) status = folder_copy(f, names[i], err);
+    char name[64], *from = NULL, *to = NULL;
+    pco_status status = folder_name(f->file->path, place, &from, err);
+    if (!status) status = folder_name(f->path, place, &to, err);
+    const int there = !status && pco_is_directory(from);
+    if (there && *place) status = pco_folder_make(to, err);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !status && there; i++) {
+        snprintf(name, sizeof name, "%s%s", place, names[i]);
+        status = folder_copy(f, name, err);
+    }
+    free(from);
+    free(to);
+    return status;
+}
+
+static pco_status folder_copy_all(const folder_job *f, pco_error *err)
+{
+    pco_status status = folder_copy_place(f, "", err);
+    for (int i = 0; i < 2 && !status && !f->file->spec.decoder_only; i++)
+        status = folder_copy_place(f, folder_places[i], err);
     return status;
 }
 
@@ -378,7 +399,6 @@ static pco_status folder_put_tokenizer(const folder_job *f, const char *place, c
  * transformers takes it as a subfolder. */
 static pco_status folder_put_pair(const folder_job *f, pco_error *err)
 {
-    static const char *const places[] = {"encoder/", "decoder/"};
     const pco_tokenizer *const tokenizers[] = {f->file->source, f->file->target};
     const uint32_t source = pco_model_around(f->file, PCO_ENCODER), target = pco_model_around(f->file, PCO_DECODER);
     cJSON *roots[3] = {NULL, NULL, NULL}; /* the last: the target's, with the ends of a source */
@@ -388,7 +408,7 @@ static pco_status folder_put_pair(const folder_job *f, pco_error *err)
     if (status) status = pco_fail_prefix(err, status, "%s", f->file->path);
     const int same = !status && cJSON_Compare(roots[0], roots[2], 1);
     if (same) status = folder_put_tokenizer(f, "", roots[0], err);
-    for (int i = 0; i < 2 && !status && !same; i++) status = folder_put_tokenizer(f, places[i], roots[i], err);
+    for (int i = 0; i < 2 && !status && !same; i++) status = folder_put_tokenizer(f, folder_places[i], roots[i], err);
     for (int i = 0; i < 3; i++) cJSON_Delete(roots[i]);
     return status;
 }

@@ -78,9 +78,10 @@ def refuses(portico, work, number, options, word):
 def own(portico, work):
     wrong = 0
     for name in TRAINED:
+        run(portico, "convert", work / f"{name}.hf", work / f"{name}.again", "--type", "f32")
         for source in SOURCES:
-            said = [answer(portico, f"{work / name}{end}", source) for end in ("", ".hf")]
-            if said[0] != said[1] or not said[0]:
+            said = [answer(portico, f"{work / name}{end}", source) for end in ("", ".hf", ".again")]
+            if said[0] != said[1] or said[1] != said[2] or not said[0]:
                 print(f"{name}: {said}")
                 wrong += 1
     wrong += sum(refuses(portico, work, i, *row) for i, row in enumerate(REFUSED))
