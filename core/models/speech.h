@@ -29,7 +29,8 @@ pco_status pco_speech_read(const pco_model_file *file, pco_speech *speech, pco_e
 void pco_speech_release(pco_speech *speech);
 
 /* Turns logits[vocab_size] of the token behind ids[count], all that this window has so far, into log-probabilities, of
- * which those that are not allowed are -infinity; the others are not scaled up for that. With `times` pairs of times
+ * which those that are not allowed are -infinity; the others are not scaled up for that. With `times`, which a model
+ * has whose first_timestamp is not -1, pairs of times
  * stand around pieces of text and never go back. */
 void pco_speech_allow(const pco_speech *speech, int times, const int32_t *ids, int64_t count, float *logits);
 

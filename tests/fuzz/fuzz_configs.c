@@ -36,7 +36,8 @@ static pco_status fuzz_speech(pco_model_file *file, pco_error *err)
         for (uint32_t i = 0; i < speech.n_languages; i++)
             if (speech.languages[i].id >= speech.vocab_size || !memchr(speech.languages[i].code, 0, PCO_SPEECH_CODE))
                 abort();
-        for (int64_t count = 0; count < 4; count++) pco_speech_allow(&speech, 1, ids, count, logits);
+        for (int64_t count = 0; count < 4; count++)
+            pco_speech_allow(&speech, speech.first_timestamp >= 0, ids, count, logits);
         free(logits);
     }
     pco_speech_release(&speech);
