@@ -304,10 +304,8 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     /* Where small kernels are asked for, two of them are slower than the one for rows (docs/performance.md). */
     const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;
     if (z.rows < ATTENTION_FEW_ROWS) return many && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
-    /* Where matrices are small, on Intel's GPUs, it spills. */
-    if (!gpu->software && gpu->limits->needs_met & PCO_GPU_NEEDS_COOPERATIVE_MATRIX &&
-        gpu->limits->matrix[0] * gpu->limits->matrix[1] >= 256 && attention_eligible(gpu, ATTENTION_MATRIX))
-        return ATTENTION_MATRIX;
+    /* ATTENTION_MATRIX is offered and judged, and not chosen: its smallest weights can be off by more than their bound
+     * (docs/numerics.md), and no GPU has computed it. */
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
