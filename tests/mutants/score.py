@@ -169,8 +169,11 @@ class Course:
                     for group in groups]
             return stages + [Stage(None, group, None) for _, group in sorted(cost, key=lambda pair: pair[0])]
         files = sorted(self.kernels.files_of(name, mutant.first), key=lambda file: (self.rows_of[file], file))
-        stages = [Stage([file], self.kernels.ops_of(file, name, mutant.first), sources.VARIANTS.get(file))
-                  for file in files]
+        stages = []
+        for file in files:
+            ops, variant = self.kernels.ops_of(file, name, mutant.first), sources.VARIANTS.get(file)
+            named = [op for op in ops if variant and op in ('matmul', 'scaled_dot_product_attention')]
+            stages += [Stage([file], named, variant), Stage([file], [op for op in ops if op not in named], None)]
         return [stage for stage in stages if stage.ops]
 
 
@@ -253,15 +256,19 @@ def preloaded():
 
 def sees_sanitizer(course, mutant, stages, worker):
     """Do the sanitizers see what the host's code does to memory, or that its arithmetic has no defined result? They are in
-    the object of the file with the fault."""
+    the object of the file with the fault. Once more with small windows, for which there is code of its own."""
     if mutant.family != 'lowering':
         return None
+    return sanitized(course, mutant, stages, worker, False) or sanitized(course, mutant, stages, worker, True)
+
+
+def sanitized(course, mutant, stages, worker, small_windows):
     builder, environment = course.builder('vulkan', worker), course.environment(course.arguments.device, worker)
-    builder.sanitized = os.path.basename(mutant.file)
+    builder.sanitized, builder.small_windows = os.path.basename(mutant.file), small_windows
     environment.update({'ASAN_OPTIONS': 'abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0',
                         'UBSAN_OPTIONS': 'halt_on_error=1:abort_on_error=1', 'LD_PRELOAD': preloaded()})
     for stage in stages:
-        if not builder.make(mutant, stage.files):
+        if small_windows and isinstance(stage.ops, str) or not builder.make(mutant, stage.files):
             continue
         verdict = judging.conformance(course.build, environment, course.arguments.device, 'quick', stage.ops, stage.variant)
         if verdict.outcome == 'killed':
@@ -288,9 +295,10 @@ def sees_unit(course, mutant, worker):
 
 def sees_pocl(course, mutant, stages, worker):
     """Does PoCL see it? It has forms of kernels that no Vulkan device chooses (sixteen elements side by side), and a
-    compiler that turns invocations into vectors. Where few operations reach the fault: its compiler is slow."""
+    compiler that turns invocations into vectors; and kernels that are made at run time are text there. Where few operations
+    of the table reach the fault: its compiler is slow."""
     if len({op for stage in stages for op in course.names(stage)}) > POCL_OPS:
-        return None
+        stages = [stage for stage in stages if isinstance(stage.ops, str)]
     builder, environment = course.builder('opencl', worker), course.environment('opencl:pocl', worker)
     for stage in stages:
         if not builder.make(mutant, stage.files):
