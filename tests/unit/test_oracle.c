@@ -152,7 +152,8 @@ static void test_cases(void **state)
     pco_conformance_options quick = {.tier = PCO_CONFORMANCE_QUICK}, none = {.ops = "no_such_op"};
     pco_conformance_options two = {.ops = "add,matm*"}, add = {.ops = "add"}, matmul = {.ops = "matmul"};
     uint32_t count = pco_conformance_count(&quick, NULL);
-    assert_true(count >= 700 && count <= 2500);
+    print_message("%u cases of quick\n", count);
+    assert_true(count >= 700 && count <= 4000); /* which lavapipe does in a minute */
     assert_int_equal(pco_conformance_count(&none, NULL), 0);
     assert_int_equal(pco_conformance_count(&two, NULL),
                      pco_conformance_count(&add, NULL) + pco_conformance_count(&matmul, NULL));
