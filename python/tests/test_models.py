@@ -24,6 +24,14 @@ def dates():
         yield model
 
 
+@pytest.fixture
+def interrupts():
+    """SIGINT ends what runs, as at a terminal: a shell starts what is to run beside it with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_generates_in_pieces(dates):
     pieces = list(dates.generate("THE 21ST OF OCTOBER, 2038"))
     assert "".join(pieces) == "2038-10-21" and len(pieces) > 1
@@ -74,7 +82,7 @@ def test_generates_a_batch(dates):
         dates.generate_batch(prompts, max_tokens=-1)
 
 
-def test_a_batch_is_interrupted(monkeypatch):
+def test_a_batch_is_interrupted(monkeypatch, interrupts):
     path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
     with portico.load(path, sequences=4) as model:
         generate = portico._models.native.model_generate_batch
@@ -222,7 +230,7 @@ def test_beam_search(dates):
         dates.beam_search("3 May 2021", progress=lambda tokens: tokens == 2)
 
 
-def test_transcribes():
+def test_transcribes(interrupts):
     folder = os.path.join(GOLDEN, "speech")
     path = os.path.join(folder, "sound.wav")
     with open(path, "rb") as file:
