@@ -35,6 +35,15 @@ typedef struct pco_family {
                                  pco_tokenizer **tokenizer, pco_error *err);
 } pco_family;
 
+/* The names of a layer's parts in fairseq's transformer (Ott et al. 2019), which BART, Marian, Blenderbot and Whisper
+ * have in Hugging Face's layout, and Portico's own models. */
+#define PCO_FAIRSEQ_LAYER_NAMES \
+    .self_attention_norm = "self_attn_layer_norm", .cross_attention_norm = "encoder_attn_layer_norm", \
+    .ffn_norm = "final_layer_norm", .query = "self_attn.q_proj", .key = "self_attn.k_proj", \
+    .value = "self_attn.v_proj", .output = "self_attn.out_proj", .cross_query = "encoder_attn.q_proj", \
+    .cross_key = "encoder_attn.k_proj", .cross_value = "encoder_attn.v_proj", .cross_output = "encoder_attn.out_proj", \
+    .fc1 = "fc1", .fc2 = "fc2"
+
 /* The rows; family.c lists them. */
 extern const pco_family pco_family_falcon, pco_family_gemma2, pco_family_gemma3, pco_family_gpt2, pco_family_gptneox,
     pco_family_llama, pco_family_mistral, pco_family_mixtral, pco_family_olmo2, pco_family_phi3, pco_family_qwen2,

@@ -15,22 +15,9 @@
         BART_STACK(side), .positions = side ".embed_positions.weight", .embedding_norm = side ".layernorm_embedding" \
     }
 #define BART_SPEC \
-    .program = "decoder", \
-    .names = {.self_attention_norm = "self_attn_layer_norm", \
-              .cross_attention_norm = "encoder_attn_layer_norm", \
-              .ffn_norm = "final_layer_norm", \
-              .query = "self_attn.q_proj", \
-              .key = "self_attn.k_proj", \
-              .value = "self_attn.v_proj", \
-              .output = "self_attn.out_proj", \
-              .cross_query = "encoder_attn.q_proj", \
-              .cross_key = "encoder_attn.k_proj", \
-              .cross_value = "encoder_attn.v_proj", \
-              .cross_output = "encoder_attn.out_proj", \
-              .fc1 = "fc1", \
-              .fc2 = "fc2"}, \
-    .logits_bias = "final_logits_bias", .norm.eps = 1e-5, .attention_bias = PCO_BIAS_ALL, .output_bias = PCO_BIAS_ALL, \
-    .ffn_bias = PCO_BIAS_ALL, .tie_word_embeddings = 1, .share_embeddings = 1, .add_eos_to_source = 1
+    .program = "decoder", .names = {PCO_FAIRSEQ_LAYER_NAMES}, .logits_bias = "final_logits_bias", .norm.eps = 1e-5, \
+    .attention_bias = PCO_BIAS_ALL, .output_bias = PCO_BIAS_ALL, .ffn_bias = PCO_BIAS_ALL, .tie_word_embeddings = 1, \
+    .share_embeddings = 1, .add_eos_to_source = 1
 
 static const pco_model_spec bart_spec = {
     BART_SPEC,

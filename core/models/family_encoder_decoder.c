@@ -10,19 +10,7 @@
 
 #define DECODER "decoder.model.decoder"
 
-static const pco_layer_names decoder_names = {.self_attention_norm = "self_attn_layer_norm",
-                                              .cross_attention_norm = "encoder_attn_layer_norm",
-                                              .ffn_norm = "final_layer_norm",
-                                              .query = "self_attn.q_proj",
-                                              .key = "self_attn.k_proj",
-                                              .value = "self_attn.v_proj",
-                                              .output = "self_attn.out_proj",
-                                              .cross_query = "encoder_attn.q_proj",
-                                              .cross_key = "encoder_attn.k_proj",
-                                              .cross_value = "encoder_attn.v_proj",
-                                              .cross_output = "encoder_attn.out_proj",
-                                              .fc1 = "fc1",
-                                              .fc2 = "fc2"};
+static const pco_layer_names decoder_names = {PCO_FAIRSEQ_LAYER_NAMES};
 
 static const pco_model_spec pair_spec = {
     .program = "decoder",

@@ -216,22 +216,7 @@ static pco_status transformer_tokenizer(const cJSON *root, const char *label, co
 static const pco_model_spec transformer_spec = {
     .program = "decoder",
     .stacks = {TRANSFORMER_STACK("encoder"), TRANSFORMER_STACK("decoder")},
-    .names = {.self_attention_norm = "self_attn_layer_norm",
-              .cross_attention_norm = "encoder_attn_layer_norm",
-              .ffn_norm = "final_layer_norm",
-              .query = "self_attn.q_proj",
-              .key = "self_attn.k_proj",
-              .value = "self_attn.v_proj",
-              .output = "self_attn.out_proj",
-              .cross_query = "encoder_attn.q_proj",
-              .cross_key = "encoder_attn.k_proj",
-              .cross_value = "encoder_attn.v_proj",
-              .cross_output = "encoder_attn.out_proj",
-              .fc1 = "fc1",
-              .fc2 = "fc2",
-              .gate = "gate_proj",
-              .up = "up_proj",
-              .down = "down_proj"},
+    .names = {PCO_FAIRSEQ_LAYER_NAMES, .gate = "gate_proj", .up = "up_proj", .down = "down_proj"},
     .lm_head = "lm_head.weight",
 };
 

@@ -193,13 +193,7 @@ static int fuzz_input(const uint8_t *data, size_t size)
 
 #ifdef PCO_LIBFUZZER
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-    fuzz_begin();
-    return 0;
-}
+FUZZ_INITIALIZE(fuzz_begin)
 
 #else
 

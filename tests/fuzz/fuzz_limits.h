@@ -13,6 +13,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #ifdef PCO_LIBFUZZER
 
+/* For a target that calls `begin` once, before its first input. */
+#define FUZZ_INITIALIZE(begin) \
+    int LLVMFuzzerInitialize(int *argc, char ***argv); \
+    int LLVMFuzzerInitialize(int *argc, char ***argv) \
+    { \
+        (void)argc, (void)argv; \
+        begin(); \
+        return 0; \
+    }
+
 #ifndef FUZZ_FIXED
 #define FUZZ_FIXED 65536
 #endif

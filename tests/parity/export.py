@@ -16,7 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAMILIES = ROOT / "tests" / "golden" / "families"
 PROMPTS = ("The software of the", "permission notice shall", "or other")
-TOLERANCE = 1e-4  # of logits (docs/numerics.md): |y - want| <= 1e-4 (|want| + rms of the row)
+TOLERANCE = 1e-4  # of logits (MODELS_TOLERANCE in tests/models/models_test.h): |y - want| <= 1e-4 (|want| + rms of the row)
 STEPS = 30
 # What Portico trains, and the classes of transformers that it becomes. llama.cpp's GELU is that of the tanh.
 TRAINED = {
@@ -89,6 +89,17 @@ def other_logits(torch, y, want):
     return ((y - want).abs() / bound).max().item()
 
 
+def worst_logprob(torch, rows, tokens):
+    """The largest error, in bounds, of logarithms of probabilities that tokens have beside rows of logits."""
+    worst = 0.0
+    for row, token in zip(rows, tokens):
+        theirs = torch.log_softmax(row, -1)
+        # a logarithm of a probability is a logit less what all rows have in common: at most twice its error
+        bound = 2 * TOLERANCE * (row.abs().max() + row.pow(2).mean().sqrt()).item()
+        worst = max([worst] + [abs(theirs[t["id"]].item() - t["logprob"]) / bound for t in token["top"]])
+    return worst
+
+
 def trained_logits(portico, torch, transformers, folder, name):
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -100,11 +111,7 @@ def trained_logits(portico, torch, transformers, folder, name):
         other += ids != ours
         with torch.no_grad():
             rows = model(torch.tensor([ids + [t["id"] for t in tokens]])).logits[0, len(ids) - 1 : -1]
-        for row, token in zip(rows, tokens):
-            theirs = torch.log_softmax(row, -1)
-            # a logarithm of a probability is a logit less what all rows have in common: at most twice its error
-            bound = 2 * TOLERANCE * (row.abs().max() + row.pow(2).mean().sqrt()).item()
-            worst = max([worst] + [abs(theirs[t["id"]].item() - t["logprob"]) / bound for t in token["top"]])
+        worst = max(worst, worst_logprob(torch, rows, tokens))
     return worst, other
 
 

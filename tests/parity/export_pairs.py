@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from export import ROOT, TOLERANCE, missing, other_logits, run
+from export import ROOT, missing, other_logits, run, worst_logprob
 
 SEQ2SEQ = ROOT / "tests" / "golden" / "seq2seq"
 SOURCES = ("5 cats", "12 green dogs", "7")
@@ -106,17 +106,14 @@ def trained_logits(portico, torch, transformers, folder, name):
     other += len(report["missing_keys"]) + len(report["unexpected_keys"]) + len(report["mismatched_keys"])
     for source in SOURCES:
         ids = tokenizer(transformers, folder, "encoder")(source)["input_ids"]
-        tokens = [t["id"] for t in answer(portico, folder.with_suffix(""), source)]
+        said = answer(portico, folder.with_suffix(""), source)
+        tokens = [t["id"] for t in said]
         start = model.generation_config.decoder_start_token_id
         with torch.no_grad():
             rows = model(torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *tokens]])).logits[0]
         text = tokenizer(transformers, folder, "decoder").decode(tokens, skip_special_tokens=True)
         other += text != run(portico, "run", folder, "--prompt", source, "--max-tokens", "8").decode().rstrip("\n")
-        for row, token in zip(rows, answer(portico, folder.with_suffix(""), source)):
-            theirs = torch.log_softmax(row, -1)
-            # a logarithm of a probability is a logit less what all rows have in common: at most twice its error
-            bound = 2 * TOLERANCE * (row.abs().max() + row.pow(2).mean().sqrt()).item()
-            worst = max([worst] + [abs(theirs[t["id"]].item() - t["logprob"]) / bound for t in token["top"]])
+        worst = max(worst, worst_logprob(torch, rows, said))
     return worst, other
 
 

@@ -3,32 +3,16 @@
 #define PCO_TEST_GPU_DEVICE_H
 
 #include "gpu/gpu.h"
-
-#include <stdlib.h>
+#include "unit_host.h"
 
 struct pco_device {
     pco_gpu_device gpu;
 };
 
-static void *gpu_device_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void gpu_device_release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
-
-static const pco_host GPU_DEVICE_HOST = {
-    .size = sizeof GPU_DEVICE_HOST, .allocate = gpu_device_allocate, .release = gpu_device_release};
-
 /* With subgroups of `least` to `most`; settable: of how many a workgroup may consist where their width is required. */
 static pco_device gpu_device(const pco_gpu_driver *driver, uint32_t least, uint32_t most, uint32_t settable)
 {
-    return (pco_device){{.host = &GPU_DEVICE_HOST,
+    return (pco_device){{.host = &UNIT_HOST,
                          .driver = driver,
                          .limits = {.type = PCO_DEVICE_DISCRETE,
                                     .needs_met = PCO_GPU_NEEDS_SUBGROUPS,

@@ -5,6 +5,7 @@
 #include "run/constants.h"
 #include "run/runner.h"
 #include "toy_memory.h"
+#include "unit_host.h"
 
 #include "base/dtype.h"
 #include "gpu/gpu.h"
@@ -44,18 +45,6 @@ static void parameters_note(const pco_gpu_dispatch *dispatch)
     }
 }
 
-static void *described_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void described_release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
-
 static pco_status described_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
                                    uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err)
 {
@@ -87,14 +76,13 @@ static pco_status described_describe(pco_gpu_device *gpu, const pco_gpu_dispatch
     return PCO_OK;
 }
 
-static const pco_host HOST = {.size = sizeof HOST, .allocate = described_allocate, .release = described_release};
 static const pco_gpu_driver DRIVER = {
     .record = described_record, .discard = described_discard, .describe = described_describe};
 
 /* A device of the type, with fixed subgroups, as most software drivers and many GPUs have them. */
 static pco_device device_of(pco_device_type type)
 {
-    return (pco_device){{.host = &HOST,
+    return (pco_device){{.host = &UNIT_HOST,
                          .driver = &DRIVER,
                          .limits = {.type = type,
                                     .needs_met = PCO_GPU_NEEDS_SUBGROUPS,

@@ -1,22 +1,8 @@
 /* What the Vulkan plugin makes of a driver's report, without a driver: a device that says that it has everything gets
  * kernels that this build has code for, and no others. */
 #include "check.h"
+#include "unit_host.h"
 #include "vulkan/vk.h"
-
-static void *described_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void described_release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
-
-static const pco_host DESCRIBED_HOST = {
-    .size = sizeof DESCRIBED_HOST, .allocate = described_allocate, .release = described_release};
 
 /* A graphics card with all that modules of ours may ask for: subgroups of 32, matrices of 16 by 16 by 16. */
 static pco_device described_card(vk_physical *physical)
@@ -44,7 +30,7 @@ static pco_device described_card(vk_physical *physical)
         .memoryHeapCount = 1, .memoryHeaps = {{.size = 1u << 30, .flags = VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}}};
     for (int i = 0; i < 3; i++) physical->limits.matrix[i] = 16;
     vk_describe(physical, &REPORT);
-    return (pco_device){.gpu = {.host = &DESCRIBED_HOST, .limits = physical->limits}, .physical = physical};
+    return (pco_device){.gpu = {.host = &UNIT_HOST, .limits = physical->limits}, .physical = physical};
 }
 
 static void test_needs(void **state)

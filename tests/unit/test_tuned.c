@@ -91,11 +91,20 @@ static void test_listed(void **state)
 
 /* ---- what is launched ---- */
 
-static bool tuned_problem(const conf_case *one, conf_problem *problem)
+/* The node of a case as a part; 0 for what is no node alone, or not one of the first MOST_CASES of its op. */
+static bool tuned_part(const conf_case *one, uint32_t *cases, conf_problem *problem, pco_part *part)
 {
     pco_error ignored;
+    if (one->large || one->chain || cases[one->op]++ >= MOST_CASES) return false;
     conf_problem_describe(problem, one);
-    return conf_problem_infer(problem, &ignored) == PCO_OK;
+    if (conf_problem_infer(problem, &ignored) != PCO_OK) return false;
+    problem->node.variant = PCO_NONE;
+    *part = (pco_part){.size = sizeof *part,
+                       .n_tensors = problem->n_tensors,
+                       .n_nodes = 1,
+                       .tensors = problem->tensors,
+                       .nodes = &problem->node};
+    return true;
 }
 
 /* A number for the pipelines of the node's variant; 0: it is not supported. */
@@ -146,15 +155,9 @@ static bool tuned_visit(void *user, const conf_case *one)
 {
     tuned_run *run = user;
     conf_problem problem;
+    pco_part part;
     pco_variant variants[32];
-    if (one->large || one->chain || run->cases[one->op]++ >= MOST_CASES || !tuned_problem(one, &problem)) return true;
-    if (!gpu_find_lowerer(&problem.node, NULL)->variants) return true;
-    const pco_part part = {.size = sizeof part,
-                           .n_tensors = problem.n_tensors,
-                           .n_nodes = 1,
-                           .tensors = problem.tensors,
-                           .nodes = &problem.node};
-    problem.node.variant = PCO_NONE;
+    if (!tuned_part(one, run->cases, &problem, &part) || !gpu_find_lowerer(&problem.node, NULL)->variants) return true;
     const uint32_t n = pco_gpu_program_api.variants(&run->device, &part, 0, variants, 32);
     for (uint32_t v = 0; v < n && v < 32; v++) {
         problem.node.variant = v;
@@ -213,14 +216,9 @@ static bool small_visit(void *user, const conf_case *one)
 {
     tuned_small *run = user;
     conf_problem problem;
+    pco_part part;
     pco_variant variants[32];
-    if (one->large || one->chain || run->cases[one->op]++ >= MOST_CASES || !tuned_problem(one, &problem)) return true;
-    const pco_part part = {.size = sizeof part,
-                           .n_tensors = problem.n_tensors,
-                           .n_nodes = 1,
-                           .tensors = problem.tensors,
-                           .nodes = &problem.node};
-    problem.node.variant = PCO_NONE;
+    if (!tuned_part(one, run->cases, &problem, &part)) return true;
     const uint32_t n = pco_gpu_program_api.variants(&run->device, &part, 0, variants, 32);
     for (uint32_t v = 0; v <= n; v++) { /* and what is chosen */
         pco_error why = {""};
