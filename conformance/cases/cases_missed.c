@@ -172,6 +172,13 @@ static void conf_missed_cast(conf_cases_context *context)
     conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 5, BESIDE);
     ((pco_cast_attrs *)one->attrs.bytes)->dtype = PCO_BF16;
     conf_cases_emit(context);
+    /* In the middle between two subnormal numbers of f16, and right beside it. */
+    static const double MIDDLE[8] = {0x1p-25,    0x1.8p-24,      -0x1.4p-23,      0x1.cp-23,
+                                     -0x1.2p-22, 0x1.3ffffep-23, -0x1.400002p-23, 0x1.13p-15};
+    one = conf_cases_begin(context, PCO_OP_CAST, CONF_RANDOM);
+    conf_cases_list(conf_cases_in(one, PCO_F32, "5,8"), 8, MIDDLE);
+    ((pco_cast_attrs *)one->attrs.bytes)->dtype = PCO_F16;
+    conf_cases_emit(context);
     /* A NaN of all ones becomes -0 where a carry goes through it. */
     const double full = conf_missed_nan(UINT64_C(0x7fffffffffffffff)), list[3] = {full, -full, 1.5};
     for (uint32_t t = 1; t < 3; t++) {

@@ -201,6 +201,13 @@ static void small_matmul(conf_cases_context *context)
         conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", b0, b1, attrs->transpose_b ? 3 : 5, attrs->transpose_b ? 5 : 3);
         conf_cases_emit(context);
     }
+    /* Operands that fill a small window, but for the room that is left for where it may begin. */
+    for (int rows = 1; rows < 4; rows++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(one, PCO_F32, "%d,%d", rows, 250 / rows);
+        conf_cases_in(one, PCO_F32, "%d,%d", 250 / rows, 4 - rows);
+        conf_cases_emit(context);
+    }
 }
 
 /* More rows of the result than of x in what a kernel sees at once: small windows cut by either. */
@@ -217,8 +224,24 @@ static void small_indexed(conf_cases_context *context)
     }
 }
 
+/* More workgroups than some grids have in a row (five, where oclgrind is asked for faults), so that there are groups
+ * that nobody asked for, which read behind the operands if nothing stops them. */
+static void small_attention(conf_cases_context *context, pco_op op)
+{
+    const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    conf_cases_in(one, PCO_F32, "7,1,2,4");
+    conf_cases_in(one, PCO_F32, "7,1,3,4");
+    conf_cases_in(one, PCO_F32, "7,1,3,4");
+    while (back && one->n_inputs < 6) conf_cases_absent(one);
+    if (back) conf_cases_in(one, PCO_F32, "7,1,2,4");
+    conf_cases_emit(context);
+}
+
 void conf_cases_small(conf_cases_context *context, pco_op op)
 {
+    if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
+        small_attention(context, op);
     if (context->tier == PCO_CONFORMANCE_TINY) return;
     switch (op) {
     case PCO_OP_ADD:
