@@ -26,7 +26,7 @@ typedef enum conf_fill {
     CONF_FILL_BOOL,    /* true with probability low */
     CONF_FILL_BITS,    /* 32 random bits */
     CONF_FILL_PHASE,   /* rotary phases of base 10000 */
-    CONF_FILL_EQUAL,   /* one value per row of the last dimension */
+    CONF_FILL_EQUAL,   /* one value per row of the last dimension; a whole number low..high where they are given */
     CONF_FILL_TIES,    /* few distinct values */
     CONF_FILL_ROWS,    /* every third row of the last dimension false (0), or -infinity for floats; others by
                           the regime */

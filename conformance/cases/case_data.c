@@ -209,7 +209,9 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     case CONF_FILL_BOOL: return conf_data_unit(bits) < operand->low;
     case CONF_FILL_BITS: return (int32_t)(uint32_t)bits;
     case CONF_FILL_PHASE: return conf_data_phase(operand, i);
-    case CONF_FILL_EQUAL: return conf_data_integer(row, -40, 40) / 8.0;
+    case CONF_FILL_EQUAL:
+        if (operand->low < operand->high) return conf_data_integer(row, operand->low, operand->high);
+        return conf_data_integer(row, -40, 40) / 8.0;
     case CONF_FILL_GARBAGE: return conf_data_is_beyond(one, input, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
     case CONF_FILL_UNSEEN:
         return conf_data_is_unseen(one, input, seed, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;

@@ -238,6 +238,34 @@ static void small_attention(conf_cases_context *context, pco_op op)
     conf_cases_emit(context);
 }
 
+/* Rows whose largest elements lie further apart than exp reaches: the largest of another row will not do. */
+static void small_apart(conf_operand *x, double most) { x->fill = CONF_FILL_EQUAL, x->low = -most, x->high = most; }
+
+static void small_apart_rows(conf_cases_context *context, pco_op op)
+{
+    for (uint32_t way = 0; way < 4; way++) {
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        small_axis(one, pco_op_find(op), way & 1 ? 0 : -1, 1);
+        small_apart(conf_cases_in(one, SMALL_TYPES[way >> 1], "7,35"), 250.0);
+        conf_cases_emit(context);
+    }
+}
+
+static void small_apart_attention(conf_cases_context *context, pco_op op)
+{
+    const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+    const int d = back ? 64 : 8; /* which other cases have */
+    for (int rows = back ? 9 : 3; rows < 10; rows += 6) {
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        small_apart(conf_cases_in(one, PCO_F32, "1,2,%d,%d", rows, d), back ? 100.0 : 250.0);
+        conf_cases_in(one, PCO_F32, "1,2,%d,%d", back ? 33 : 129, d);
+        conf_cases_in(one, PCO_F32, "1,2,%d,%d", back ? 33 : 129, d);
+        while (back && one->n_inputs < 6) conf_cases_absent(one);
+        if (back) conf_cases_in(one, PCO_F32, "1,2,%d,%d", rows, d);
+        conf_cases_emit(context);
+    }
+}
+
 void conf_cases_small(conf_cases_context *context, pco_op op)
 {
     if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
@@ -257,10 +285,13 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_SCATTER_ADD: small_lookup(context, op); break;
     case PCO_OP_MATMUL: small_matmul(context); break;
     case PCO_OP_INDEXED_MATMUL: small_indexed(context); break;
-    case PCO_OP_ARGMAX:
     case PCO_OP_SOFTMAX:
-    case PCO_OP_LOGSUMEXP:
+    case PCO_OP_LOGSUMEXP: small_apart_rows(context, op); /* fallthrough */
+    case PCO_OP_ARGMAX:
     case PCO_OP_SOFTMAX_BACKWARD: conf_cases_small_along(context, op); break;
+    case PCO_OP_LOG_SOFTMAX: small_apart_rows(context, op); break;
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD: small_apart_attention(context, op); break;
     default: break;
     }
 }
