@@ -14,6 +14,8 @@ export MESA_SHADER_CACHE_DIR=$build/cache/mesa
 export POCL_CACHE_DIR=$build/cache/pocl
 unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_SELF_TEST PORTICO_THREADS
 
+. "$root/scripts/python.sh"
+
 emulator= # in front of the build's programs, where they are not for this machine
 DEVICES="cpu:reference cpu:native opencl:pocl opencl:rusticl vulkan:lavapipe vulkan:swiftshader"
 
