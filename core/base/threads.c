@@ -134,12 +134,15 @@ pco_threads *pco_threads_create(uint32_t count)
     return threads;
 }
 
-/* Starts the workers; signals stay with the program's own threads. Fewer than asked for is no error. */
+/* Starts the workers; signals stay with the program's own threads, but for those of what a worker does itself: one that
+ * is blocked would end the process without its handler. Fewer than asked for is no error. */
 static void threads_start(pco_threads *threads)
 {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t others, old;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&others, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &old);
     while (threads->started + 1 < threads->count) {
         if (pthread_create(&threads->workers[threads->started], NULL, threads_main, threads) != 0) break;
         threads->started++;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,9 @@ static const char *guard_find(uintptr_t address, char *line, size_t size)
     return found;
 }
 
+/* Several threads may come to the missing pages at once: none of them may find the handler gone. */
+static atomic_flag guard_says = ATOMIC_FLAG_INIT;
+
 static void guard_bus_error(int number, siginfo_t *info, void *context)
 {
     static const char says[] = " was cut short or replaced while it was in use; put it back whole, and start again\n";
@@ -119,6 +123,7 @@ static void guard_bus_error(int number, siginfo_t *info, void *context)
         signal(number, SIG_DFL);
         return;
     }
+    while (atomic_flag_test_and_set(&guard_says)) pause(); /* another thread says it, and ends the process */
     size_t used = strlen(text);
     pco_printable(path, strlen(path), text + used, sizeof text - used - sizeof says);
     strcat(text, says);
@@ -128,7 +133,7 @@ static void guard_bus_error(int number, siginfo_t *info, void *context)
 
 void cli_guard_files(void)
 {
-    struct sigaction action = {.sa_sigaction = guard_bus_error, .sa_flags = SA_SIGINFO | SA_RESETHAND};
+    struct sigaction action = {.sa_sigaction = guard_bus_error, .sa_flags = SA_SIGINFO};
     sigaction(SIGBUS, &action, NULL);
 }
 
