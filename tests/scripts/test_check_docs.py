@@ -80,6 +80,17 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.shown(printed, "on Intel, 8 cases, median 0.8", rules=rules), 1)
         self.assertEqual(self.shown(r"printf 'median 1\n'", "...", rules=rules), 0)
 
+    def test_processors(self):
+        rules = "<!-- check-docs\nprocessor AMD EPYC\n-->"
+        for own in "AMD EPYC", "AMD EPYC 7763 64-Core Processor", "Intel(R) Xeon(R) Processor", "AArch64 processor":
+            with mock.patch.object(self.module, "own_processor", return_value=own):
+                self.assertEqual(self.shown(f"echo 'on {own}, 9 cases'", "on AMD EPYC, 9 cases", rules=rules), 0, own)
+                self.assertEqual(self.shown("echo 'on nothing, 9 cases'", "on AMD EPYC, 9 cases", rules=rules), 1, own)
+        path = self.module.ROOT / "cpuinfo"
+        path.write_text("processor\t: 0\nmodel name\t: A (R) CPU\nmodel name\t: B\n", encoding="utf-8")
+        self.assertEqual(self.module.own_processor(path), "A (R) CPU")
+        self.assertIn("processor", self.module.own_processor("/no such file"))
+
     def test_rules_of_a_block_and_of_a_page(self):
         blocks = "```console\n$ echo 1\n2\n```\n```console\n$ echo 1\n2\n```\n"
         self.assertEqual(self.check("<!-- check-docs\nvary \\d\n-->\n" + blocks), 1)
