@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "runtime/trust.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,21 +84,39 @@ pco_status pco_cache_store(const char *dir, const char *name, const void *data, 
     if (!blob) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s'", name);
     memcpy(blob, &header, sizeof header);
     if (bytes) memcpy(blob + sizeof header, data, bytes);
+    struct stat st; /* a link would lead elsewhere, and a pipe be waited for */
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) unlink(path);
     status = pco_file_write(path, blob, sizeof header + bytes, err);
     free(blob);
     return status;
+}
+
+/* One warning for each registry. */
+static int cache_tells(const pco_config *config)
+{
+    return !(config->cache_told && atomic_flag_test_and_set(config->cache_told));
+}
+
+static const char cache_price[] = "Plugins are probed, kernels compiled and devices tested anew in every process; "
+                                  "PORTICO_CACHE_DIR names another folder, or, empty, none";
+
+void pco_cache_distrust(pco_config *config)
+{
+    pco_error why = {""};
+    if (!pco_is_directory(config->cache_dir) ||
+        pco_trust(config->cache_dir, "what lies there is run", &why) != PCO_ERROR_UNSUPPORTED)
+        return;
+    if (cache_tells(config))
+        pco_log_line(config, PCO_LOG_WARNING, "the cache folder is not used: %s. %s", why.message, cache_price);
+    config->cache_dir[0] = 0;
 }
 
 pco_status pco_cache_keep(const pco_config *config, const char *name, const void *data, size_t bytes)
 {
     pco_error err = {""};
     pco_status status = pco_cache_store(config->cache_dir, name, data, bytes, &err);
-    if (status && status != PCO_ERROR_NOT_FOUND &&
-        !(config->cache_told && atomic_flag_test_and_set(config->cache_told)))
-        pco_log_line(
-            config, PCO_LOG_WARNING,
-            "the cache folder '%s' cannot be used: %s. Plugins are probed, kernels compiled and devices tested "
-            "anew in every process; PORTICO_CACHE_DIR names another folder, or, empty, none",
-            config->cache_dir, err.message);
+    if (status && status != PCO_ERROR_NOT_FOUND && cache_tells(config))
+        pco_log_line(config, PCO_LOG_WARNING, "the cache folder '%s' cannot be used: %s. %s", config->cache_dir,
+                     err.message, cache_price);
     return status;
 }

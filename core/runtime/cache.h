@@ -15,6 +15,10 @@ pco_status pco_cache_store(const char *dir, const char *name, const void *data, 
  * without a cache, and much takes longer. */
 pco_status pco_cache_keep(const pco_config *config, const char *name, const void *data, size_t bytes);
 
+/* What lies in the cache is run: compiled kernels. A folder that somebody else could write is used no more, after a
+ * warning; one that is not there yet will be the user's own. */
+void pco_cache_distrust(pco_config *config);
+
 /* mkdir -p, private to the user. Errors: IO. */
 pco_status pco_cache_make(const char *dir, pco_error *err);
 

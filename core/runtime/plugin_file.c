@@ -3,38 +3,15 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hash.h"
-#include "base/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_LANES = 4, FILE_CHUNK = 1 << 18 };
-
-pco_status pco_plugin_file_trust(const char *path, pco_error *err)
-{
-    char own[PATH_MAX];
-    struct stat st, self = {0};
-    if (stat(path, &st) != 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot stat: %s", path, strerror(errno));
-    /* Who can change Portico itself gains nothing from a plugin: its owner, and its group or all others where they may
-     * write it (file systems without modes show all files so). */
-    const int known = pco_path_self(own, sizeof own) && stat(own, &self) == 0;
-    if (st.st_uid != 0 && st.st_uid != geteuid() && !(known && st.st_uid == self.st_uid))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s belongs to user %lu, who is neither root nor you; take plugins only from whom you trust: "
-                        "copy it",
-                        path, (unsigned long)st.st_uid);
-    const int all = known && self.st_mode & S_IWOTH;
-    const int group = known && self.st_mode & S_IWGRP && st.st_gid == self.st_gid;
-    const mode_t others = all ? 0 : S_IWOTH | (group ? 0 : S_IWGRP);
-    if (!(st.st_mode & others)) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                    "%s can be written by others, who could put their own code there; chmod go-w it", path);
-}
 
 /* Four lanes of words, because a byte at a time would show in every start with a plugin of some 100 MB. The shift takes
  * differences in high bits down, which multiplying does not. */

@@ -8,6 +8,7 @@
 #include "runtime/host.h"
 #include "runtime/loader.h"
 #include "runtime/plugin_file.h"
+#include "runtime/trust.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -159,6 +160,8 @@ static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry,
     return status;
 }
 
+static const char registry_copy_it[] = "take plugins only from whom you trust: copy it";
+
 /* The file, and the folder that it really lies in. */
 static pco_status registry_trust(const char *path, pco_error *err)
 {
@@ -168,9 +171,9 @@ static pco_status registry_trust(const char *path, pco_error *err)
     pco_status status = PCO_OK;
     if (slash && slash != folder) {
         *slash = 0;
-        status = pco_plugin_file_trust(folder, err);
+        status = pco_trust(folder, registry_copy_it, err);
     }
-    return status ? status : pco_plugin_file_trust(path, err);
+    return status ? status : pco_trust(path, registry_copy_it, err);
 }
 
 static pco_status registry_add_plugin(pco_registry *registry, const char *path, int on_path, pco_error *err)
@@ -220,7 +223,7 @@ static int registry_is_plugin(const struct dirent *entry)
 static pco_status registry_scan(pco_registry *registry, const char *folder, int on_path, pco_error *err)
 {
     pco_error why = {""};
-    if (pco_plugin_file_trust(folder, &why) == PCO_ERROR_UNSUPPORTED) {
+    if (pco_trust(folder, registry_copy_it, &why) == PCO_ERROR_UNSUPPORTED) {
         pco_log_line(&registry->host.config, PCO_LOG_WARNING, "a folder of plugins is not used: %s", why.message);
         return PCO_OK;
     }
@@ -247,6 +250,7 @@ pco_status pco_registry_create(const pco_config *config, pco_registry **out, pco
     if (!registry) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the registry");
     registry->process = getpid();
     pco_status status = pco_host_init(&registry->host, config, err);
+    if (!status) pco_cache_distrust(&registry->host.config);
     const char *at = registry->host.config.plugin_path;
     while (!status && *at) {
         char folder[sizeof config->plugin_path];

@@ -53,6 +53,33 @@ for command in "run --prompt a" inspect "compare --prompt a" bench; do
     says "$1: says that it is a pipe" out 'a pipe'
 done
 
+# ---- a cache that others could put code into, and what is no file in it ----
+kept=$PORTICO_CACHE_DIR
+export PORTICO_CACHE_DIR=$work/shared
+mkdir "$PORTICO_CACHE_DIR"
+cached() { run conformance --devices cpu:native --ops neg --tier tiny --jobs 2; status "$1" 0; }
+cached "a cache of one's own"
+if grep -q cache "$work/err"; then bad "nothing to say about it" "a warning"; else ok "nothing to say about it"; fi
+if [ -n "$(ls "$PORTICO_CACHE_DIR")" ]; then ok "it is used"; else bad "it is used" "it is empty"; fi
+for file in "$PORTICO_CACHE_DIR"/*; do break; done
+mv "$file" "$work/kept"; ln -s "$work/elsewhere" "$file"
+cached "a link in the cache"
+if [ -e "$work/elsewhere" ]; then bad "it is not followed" "a file was made"; else ok "it is not followed"; fi
+rm "$file"; mkfifo "$file"; cached "a pipe in the cache"
+if [ -f "$file" ]; then ok "a file takes its place"; else bad "a file takes its place" "it is a pipe"; fi
+rm "$PORTICO_CACHE_DIR"/*; chmod 777 "$PORTICO_CACHE_DIR"
+cached "a cache that others can write"
+says "it is said, and what to do" err "warning: the cache folder is not used: $work/shared can be written by others, .*chmod go-w it"
+if [ "$(grep -c 'cache' "$work/err")" = 1 ]; then ok "once"; else bad "once" "not one line"; fi
+if [ -z "$(ls "$PORTICO_CACHE_DIR")" ]; then ok "nothing is left there"; else bad "nothing is left there" "it has files"; fi
+chmod 755 "$PORTICO_CACHE_DIR"
+if chown 12345 "$PORTICO_CACHE_DIR" 2> /dev/null; then
+    cached "a cache of somebody else"; says "it says whose" err "the cache folder is not used: $work/shared belongs to user 12345"
+else
+    skip "a cache of somebody else: only root can make one"
+fi
+PORTICO_CACHE_DIR=$kept
+
 # ---- the three files of the process ----
 closed() { (exec 2>&-; timeout 300 "$portico" "$@" > "$work/out" < /dev/null); status=$?; }
 closed train "$source/configs/dates.json" --steps 2 --out "$work/run" --log "$work/log.csv"
