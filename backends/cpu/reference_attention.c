@@ -41,14 +41,13 @@ static double cpu_reference_score(const cpu_node *node, int64_t q_at, int64_t k_
     return cap > 0 ? cap * tanh(sum / cap) : sum;
 }
 
-static void cpu_reference_attend(const cpu_node *node, int64_t b, int64_t h, int64_t s, unsigned char *memory)
+/* The scores of query row[3] of sequence, group and head row[0..2], to p as exponentials of what they are below the
+ * largest, 0 where a key is not seen; none is if all scores are -inf. Returns their sum. */
+static double cpu_reference_exponents(const cpu_node *node, const int64_t *row, double *p, unsigned char *seen)
 {
     const cpu_attention *plan = &node->plan.attention;
-    const cpu_tensor *v = &node->in[2], *y = &node->out[0], *weights = &node->out[1];
-    double *p = (double *)(void *)memory, *o = p + plan->t, most = -INFINITY, sum = 0;
-    unsigned char *seen = (unsigned char *)(void *)(o + plan->e);
-    int64_t g = h / (plan->h / plan->g);
-    int64_t row = (b * plan->h + h) * plan->s + s, y_at = b * plan->y_b + h * plan->y_h + s * plan->y_s;
+    const int64_t b = row[0], g = row[1], h = row[2], s = row[3];
+    double most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < plan->t; j++) {
         double add;
         seen[j] = cpu_reference_sees(node, b, h, s, j, &add);
@@ -63,6 +62,18 @@ static void cpu_reference_attend(const cpu_node *node, int64_t b, int64_t h, int
         p[j] = seen[j] ? exp(p[j] - most) : 0;
         sum += p[j];
     }
+    return sum;
+}
+
+static void cpu_reference_attend(const cpu_node *node, int64_t b, int64_t h, int64_t s, unsigned char *memory)
+{
+    const cpu_attention *plan = &node->plan.attention;
+    const cpu_tensor *v = &node->in[2], *y = &node->out[0], *weights = &node->out[1];
+    double *p = (double *)(void *)memory, *o = p + plan->t;
+    unsigned char *seen = (unsigned char *)(void *)(o + plan->e);
+    int64_t g = h / (plan->h / plan->g);
+    int64_t row = (b * plan->h + h) * plan->s + s, y_at = b * plan->y_b + h * plan->y_h + s * plan->y_s;
+    const double sum = cpu_reference_exponents(node, (int64_t[]){b, g, h, s}, p, seen);
     for (int64_t e = 0; e < plan->e; e++) o[e] = 0;
     for (int64_t j = 0; j < plan->t; j++) {
         if (seen[j]) p[j] /= sum;
@@ -109,20 +120,8 @@ static double cpu_reference_weigh(const cpu_node *node, const int64_t *row, doub
 {
     const cpu_attention *plan = &node->plan.attention;
     int64_t b = row[0], g = row[1], h = row[2], s = row[3];
-    double most = -INFINITY, sum = 0, along = 0;
-    for (int64_t j = 0; j < plan->t; j++) {
-        double add;
-        seen[j] = cpu_reference_sees(node, b, h, s, j, &add);
-        if (!seen[j]) continue;
-        p[j] = cpu_reference_score(node, b * plan->q_b + h * plan->q_h + s * plan->q_s,
-                                   b * plan->k_b + g * plan->k_g + j * plan->k_t) +
-               add;
-        if (p[j] > most || p[j] != p[j]) most = p[j];
-    }
-    for (int64_t j = 0; j < plan->t; j++) {
-        if (most == -INFINITY) seen[j] = 0;
-        if (seen[j]) sum += p[j] = exp(p[j] - most);
-    }
+    double along = 0;
+    const double sum = cpu_reference_exponents(node, row, p, seen);
     int64_t v_at = b * plan->v_b + g * plan->v_g, y_at = b * plan->y_b + h * plan->y_h + s * plan->y_s;
     for (int64_t j = 0; j < plan->t; j++) {
         if (!seen[j]) continue;
