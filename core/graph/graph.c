@@ -46,6 +46,8 @@ pco_status pco_graph_check(const pco_graph *graph, pco_error *err)
 uint32_t pco_graph_fail(pco_graph *graph, pco_status status, const char *format, ...)
 {
     if (!graph || graph->status) return PCO_NONE;
+    if (!format) return pco_graph_fail(graph, PCO_ERROR_INVALID, "pco_graph_fail: format is NULL");
+    if (!status) return pco_graph_fail(graph, PCO_ERROR_INVALID, "pco_graph_fail: PCO_OK is no error");
     va_list args;
     va_start(args, format);
     vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
@@ -63,6 +65,10 @@ void pco_graph_scope(pco_graph *graph, const char *format, ...)
 {
     char text[128];
     if (!graph || graph->status) return;
+    if (!format) {
+        pco_graph_fail(graph, PCO_ERROR_INVALID, "pco_graph_scope: format is NULL");
+        return;
+    }
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

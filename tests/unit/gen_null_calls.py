@@ -52,6 +52,9 @@ VALUES = {
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn", "pco_beam_fn", "pco_answer_fn", "pco_speech_fn"}
 ALWAYS_ALLOWED = {"err", "user"}
+BUILDS = {"pco_graph *", "const pco_nn *", "pco_nn *"}  # the graph keeps the error
+ROWS = {"x", "memory", "source", "target"}  # what blocks read; test_api.c has it
+NO_BUILDERS = {"pco_graph_destroy", "pco_nn_create", "pco_nn_destroy", "pco_nn_parameters", "pco_nn_cache_create"}
 
 
 def parameters(text):
@@ -69,15 +72,18 @@ def calls(header):
             continue
         known = list(parameters(text.replace(", ...", "")))
         allowed = set(ALWAYS_ALLOWED)
-        for sentence in re.findall(r"((?:`\w+`[,\s*]*(?:and\s+)?)+)may\s+be[\s*]+NULL", comment):
+        for sentence in re.findall(r"((?:`\w+`[,\s*]*(?:and\s+)?)+)may[\s*]+be[\s*]+NULL", comment):
             allowed |= set(re.findall(r"`(\w+)`", sentence))
-        if re.search(r"NULL\s+is\s+allowed", comment):
+        if re.search(r"NULL[\s*]+is[\s*]+allowed", comment):
             allowed |= {name for _, name in known}
         for i, (kind, name) in enumerate(known):
             if "*" not in kind and kind not in FUNCTIONS:
                 continue
             values = []
             for k, (other, its) in enumerate(known):
+                if function.startswith("pco_nn_") and other == "uint32_t" and its in ROWS:
+                    values.append("6")
+                    continue
                 named = f"{other}{its}" if other.endswith("*") else f"{other} {its}"
                 value = VALUES.get(f"{function} {its}", VALUES.get(named, VALUES.get(other)))
                 if value is None:
@@ -85,6 +91,12 @@ def calls(header):
                 values.append("NULL" if k == i else value)
             call = f"{function}({', '.join(values)})"
             kind_of_call = "STATUS" if result.strip() == "pco_status" else "PLAIN"
+            if kind_of_call == "PLAIN" and known[0][0] in BUILDS and function not in NO_BUILDERS:
+                call = f"({call}, PCO_NONE)" if result.strip() == "void" else call
+                if i == 0:
+                    yield f'NO_GRAPH_CALL("{function}, {name}", {call})'
+                    continue
+                kind_of_call = "BUILD"
             yield f'{kind_of_call}_CALL("{function}, {name}", {call}, {int(name in allowed)})'
 
 

@@ -2,7 +2,9 @@
  * generate(num_beams=...) of the package transformers gives, for language models and encoder-decoders.
  *
  *     const pco_beam_params how = {.size = sizeof how, .beams = 4};
- *     if (pco_model_beam_search(model, "A sentence.", NULL, &how, receive, NULL, NULL, &err)) ... */
+ *     if (pco_model_beam_search(model, "A sentence.", NULL, &how, receive, NULL, NULL, &err)) ...
+ *
+ * Threads, NULL and fork: as in portico.h. */
 #ifndef PORTICO_BEAM_H
 #define PORTICO_BEAM_H
 

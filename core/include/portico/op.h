@@ -39,8 +39,8 @@ PCO_EXPORT pco_status pco_op_register(pco_context *context, const pco_op_declara
 /* The operation of that name that was registered, or that a plugin of the context declares; NULL: there is none. */
 PCO_EXPORT const pco_operation *pco_op_lookup(const pco_context *context, const char *name);
 
-/* Adds a node of it, as pco_graph_add does: `attrs` points to the struct of its attributes (copied), NULL for their
- * initial values; inputs[i] may be PCO_NONE for an absent optional operand. */
+/* Adds a node of it, as pco_graph_add does: `attrs` points to the struct of its attributes (copied); `attrs` may be
+ * NULL for their initial values, `outputs` may be NULL, inputs[i] PCO_NONE for an absent optional operand. */
 PCO_EXPORT uint32_t pco_graph_apply(pco_graph *graph, const pco_operation *operation, const void *attrs,
                                     const uint32_t *inputs, uint32_t n_inputs, uint32_t *outputs);
 
