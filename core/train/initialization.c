@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "runtime/registry.h"
+#include "runtime/session.h"
 #include "train/random.h"
 
 /* Uniform in [-1, 1), a multiple of 2^-23: exact in f32. */
@@ -89,6 +91,7 @@ pco_status pco_nn_initialize(const pco_nn *nn, pco_session *session, const pco_i
 {
     PCO_NEEDS(nn);
     PCO_NEEDS(session);
+    PCO_ENTER(pco_session_registry(session));
     if (!nn->training)
         return pco_fail(err, PCO_ERROR_INVALID, "pco_nn_initialize: these weights are a file's, and no parameters");
     return pco_initialize_parameters(nn->training, session, how, err);

@@ -64,6 +64,7 @@ pco_status pco_training_create(pco_session *session, const pco_training_params *
     *training = NULL;
     PCO_NEEDS(session);
     PCO_NEEDS(params);
+    PCO_ENTER(pco_session_registry(session));
     pco_training_params known = {.size = sizeof known};
     pco_status status = pco_copy_sized(&known, sizeof known, params, params->size, err);
     if (!status) status = training_complete(&known, err);

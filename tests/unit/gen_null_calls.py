@@ -1,4 +1,5 @@
-"""gen_null_calls.py HEADER... OUTPUT: each function of the public headers, called with each of its pointers as NULL in turn.
+"""gen_null_calls.py HEADER... NULL-CALLS SECOND-CALLS: each function of the public headers, called with each of its pointers as
+NULL in turn; and each that has a status and something of a context, called well.
 
 A parameter whose type has no value in VALUES is an error: who adds a function says here what a good call of it is."""
 import re
@@ -54,6 +55,9 @@ FUNCTIONS = {"pco_text_fn", "pco_attention_fn", "pco_beam_fn", "pco_answer_fn", 
 ALWAYS_ALLOWED = {"err", "user"}
 BUILDS = {"pco_graph *", "const pco_nn *", "pco_nn *"}  # the graph keeps the error
 ROWS = {"x", "memory", "source", "target"}  # what blocks read; test_api.c has it
+OF_CONTEXTS = {f"{const}pco_{name} *" for const in ("", "const ")
+               for name in ("sequence *const", "context", "model", "sequence", "session", "executable", "training", "onnx_runner")}
+IN_PEACE = {"emptied(sequence)": "sequence", "fed(batch_out)": "executable"}  # what are calls themselves
 NO_BUILDERS = {"pco_graph_destroy", "pco_nn_create", "pco_nn_destroy", "pco_nn_parameters", "pco_nn_cache_create"}
 
 
@@ -63,14 +67,34 @@ def parameters(text):
         yield re.sub(r"\s*(\*+)$", r" \1", kind.strip()), name
 
 
-def calls(header):
+def good(function, kind, name):
+    if function.startswith("pco_nn_") and kind == "uint32_t" and name in ROWS:
+        return "6"
+    named = f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}"
+    value = VALUES.get(f"{function} {name}", VALUES.get(named, VALUES.get(kind)))
+    if value is None:
+        sys.exit(f"gen_null_calls.py: {function} has a parameter '{kind} {name}'; add a value for it")
+    return value
+
+
+def functions(header):
     found = re.findall(r"(?:/\*((?:[^*]|\*(?!/))*)\*/\s*)?PCO_EXPORT\s+([\w\s*]+?)(\w+)\(([^)]*)\)", header)
     if len(found) != header.count("PCO_EXPORT "):
         sys.exit("gen_null_calls.py: a declaration was not understood")
     for comment, result, function, text in found:
-        if text.strip() == "void":
-            continue
-        known = list(parameters(text.replace(", ...", "")))
+        if text.strip() != "void":
+            yield comment, result.strip(), function, list(parameters(text.replace(", ...", "")))
+
+
+def second_calls(header):
+    for _, result, function, known in functions(header):
+        if result == "pco_status" and any(kind in OF_CONTEXTS for kind, _ in known):
+            values = [IN_PEACE.get(value, value) for value in (good(function, *each) for each in known)]
+            yield f'SECOND_CALL("{function}", {function}({", ".join(values)}))'
+
+
+def calls(header):
+    for comment, result, function, known in functions(header):
         allowed = set(ALWAYS_ALLOWED)
         for sentence in re.findall(r"((?:`\w+`[,\s*]*(?:and\s+)?)+)may[\s*]+be[\s*]+NULL", comment):
             allowed |= set(re.findall(r"`(\w+)`", sentence))
@@ -79,20 +103,12 @@ def calls(header):
         for i, (kind, name) in enumerate(known):
             if "*" not in kind and kind not in FUNCTIONS:
                 continue
-            values = []
-            for k, (other, its) in enumerate(known):
-                if function.startswith("pco_nn_") and other == "uint32_t" and its in ROWS:
-                    values.append("6")
-                    continue
-                named = f"{other}{its}" if other.endswith("*") else f"{other} {its}"
-                value = VALUES.get(f"{function} {its}", VALUES.get(named, VALUES.get(other)))
-                if value is None:
-                    sys.exit(f"gen_null_calls.py: {function} has a parameter '{other} {its}'; add a value for it")
-                values.append("NULL" if k == i else value)
+            values = [good(function, *other) for other in known]
+            values[i] = "NULL"
             call = f"{function}({', '.join(values)})"
-            kind_of_call = "STATUS" if result.strip() == "pco_status" else "PLAIN"
+            kind_of_call = "STATUS" if result == "pco_status" else "PLAIN"
             if kind_of_call == "PLAIN" and known[0][0] in BUILDS and function not in NO_BUILDERS:
-                call = f"({call}, PCO_NONE)" if result.strip() == "void" else call
+                call = f"({call}, PCO_NONE)" if result == "void" else call
                 if i == 0:
                     yield f'NO_GRAPH_CALL("{function}, {name}", {call})'
                     continue
@@ -101,5 +117,6 @@ def calls(header):
 
 
 if __name__ == "__main__":
-    lines = [line for header in sys.argv[1:-1] for line in calls(open(header, encoding="utf-8").read())]
-    open(sys.argv[-1], "w", encoding="utf-8").write("\n".join(lines) + "\n")
+    for made, output in ((calls, sys.argv[-2]), (second_calls, sys.argv[-1])):
+        lines = [line for header in sys.argv[1:-2] for line in made(open(header, encoding="utf-8").read())]
+        open(output, "w", encoding="utf-8").write("\n".join(lines) + "\n")

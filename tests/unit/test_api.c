@@ -1,5 +1,6 @@
-/* The public interface where it is used wrongly: NULL for each pointer of each function, backends that are not there,
- * calls in a child of fork, graphs that cannot be. argv[1]: models/dates, argv[2]: a decoder. */
+/* The public interface where it is used wrongly: NULL for each pointer of each function, calls while another thread is
+ * in one, backends that are not there, calls in a child of fork, graphs that cannot be. argv[1]: models/dates, argv[2]:
+ * a decoder. */
 #include "check.h"
 
 #include "portico/chat.h"
@@ -16,6 +17,8 @@
 #include "runtime/dlpack.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -167,14 +170,14 @@ static void null_built(const char *what, uint32_t tensor, const pco_graph *graph
 #define BUILD_CALL(what, call, allowed) \
     { \
         print_message("%s\n", what); \
-        const uint32_t tensor = (call); \
-        null_built(what, tensor, graph, allowed); \
+        const uint32_t built = (call); \
+        null_built(what, built, graph, allowed); \
     }
 #define NO_GRAPH_CALL(what, call) \
     { \
         print_message("%s\n", what); \
-        const uint32_t tensor = (call); \
-        null_built(what, tensor, NULL, 0); \
+        const uint32_t built = (call); \
+        null_built(what, built, NULL, 0); \
     }
 
 static size_t null_read(const char *file, void *data, size_t size)
@@ -195,6 +198,13 @@ static int null_file(const void *data, size_t size, char file[64])
     return fd;
 }
 
+static void null_empty_file(char *template)
+{
+    const int fd = mkstemp(template);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
 /* The file with a chat template as its first key: 64 bytes, so that what lies behind keeps its alignment. */
 static size_t null_with_template(const unsigned char *gguf, size_t bytes, unsigned char *out)
 {
@@ -213,6 +223,53 @@ static size_t null_with_template(const unsigned char *gguf, size_t bytes, unsign
     memcpy(at + text_size, gguf + 24, bytes - 24);
     return bytes + 64;
 }
+
+/* A thread that is in a call of a context until it is told. */
+typedef struct busy_thread {
+    pco_model *model;
+    pthread_t thread;
+    sem_t inside, done;
+    int times;
+} busy_thread;
+
+static int busy_text(void *user, const char *text, size_t bytes)
+{
+    busy_thread *busy = user;
+    (void)text, (void)bytes;
+    if (busy->times++ == 0) sem_post(&busy->inside), sem_wait(&busy->done);
+    return 0;
+}
+
+static void *busy_work(void *user)
+{
+    busy_thread *busy = user;
+    check_ok(pco_model_generate(busy->model, "3 Sep 51", NULL, busy_text, busy, NULL, &(pco_error){""}));
+    return NULL;
+}
+
+static void busy_begin(busy_thread *busy, pco_model *model)
+{
+    *busy = (busy_thread){.model = model};
+    sem_init(&busy->inside, 0, 0), sem_init(&busy->done, 0, 0);
+    assert_int_equal(pthread_create(&busy->thread, NULL, busy_work, busy), 0);
+    sem_wait(&busy->inside);
+}
+
+static void busy_end(busy_thread *busy)
+{
+    sem_post(&busy->done);
+    pthread_join(busy->thread, NULL);
+    sem_destroy(&busy->inside), sem_destroy(&busy->done);
+}
+
+/* A good call while another thread is in one. */
+#define SECOND_CALL(what, call) \
+    { \
+        pco_error err = {""}; \
+        const pco_status status = (call); \
+        if (status != PCO_ERROR_INVALID || !strstr(err.message, "another thread")) \
+            fail_msg("%s while another thread is in a call: status %d, '%s'", what, (int)status, err.message); \
+    }
 
 enum { NULL_GGUF = 1 << 18 };
 
@@ -498,7 +555,13 @@ static char sound_path[64];
 static const pco_transcribe_params transcribe_params = {.size = sizeof transcribe_params};
 static pco_transcribe_stats transcribe_stats = {.size = sizeof transcribe_stats};
 
-/* The calls (null_calls.h, made from the headers) find their arguments here by name. */
+#ifdef PCO_HAVE_ONNX
+/* One Identity from x to y, operator set 13. */
+static const char onnx_bytes[] =
+    "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y\x42\x02\x10\x0D";
+#endif
+
+/* The calls (null_calls.h and second_calls.h, made from the headers) find their arguments here by name. */
 static void test_null(void **state)
 {
     (void)state;
@@ -512,9 +575,7 @@ static void test_null(void **state)
     pco_training *training, *training_out = NULL;
     pco_executable *batch_out = NULL;
     char checkpoint_path[] = "/tmp/portico-api-XXXXXX";
-    const int checkpoint = mkstemp(checkpoint_path);
-    assert_true(checkpoint >= 0);
-    close(checkpoint);
+    null_empty_file(checkpoint_path);
     int32_t *ids_out = NULL, id_out;
     size_t count_out;
     char *text_out = NULL;
@@ -546,9 +607,6 @@ static void test_null(void **state)
     check_ok(pco_op_register(context, &other, &operation, &err));
     const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
 #ifdef PCO_HAVE_ONNX
-    /* one Identity from x to y, operator set 13 */
-    static const char onnx_bytes[] =
-        "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y\x42\x02\x10\x0D";
     pco_onnx_model *onnx = NULL, *onnx_out = NULL;
     pco_onnx_runner *runner = NULL, *runner_out = NULL;
     pco_onnx_value onnx_value = {.size = sizeof onnx_value};
@@ -561,6 +619,10 @@ static void test_null(void **state)
     const int onnx_file = null_file(onnx_bytes, sizeof onnx_bytes - 1, onnx_path);
 #endif
 #include "null_calls.h"
+    busy_thread busy;
+    busy_begin(&busy, model);
+#include "second_calls.h"
+    busy_end(&busy);
 #ifdef PCO_HAVE_ONNX
     pco_onnx_runner_destroy(runner);
     pco_onnx_close(onnx);

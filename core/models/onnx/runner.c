@@ -4,6 +4,8 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "runtime/registry.h"
+#include "runtime/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +65,7 @@ pco_status pco_onnx_runner_create(pco_session *session, const pco_onnx_model *mo
     *runner = NULL;
     PCO_NEEDS(session);
     PCO_NEEDS(model);
+    PCO_ENTER(pco_session_registry(session));
     pco_onnx_runner *made = calloc(1, sizeof *made);
     if (made) made->outputs = calloc(model->file.graph.n_outputs + 1u, sizeof *made->outputs);
     if (!made || !made->outputs) {
@@ -360,6 +363,7 @@ pco_status pco_onnx_run(pco_onnx_runner *runner, const pco_onnx_array *inputs, u
 {
     PCO_NEEDS(runner);
     PCO_NEEDS_SOME(inputs, n_inputs);
+    PCO_ENTER(pco_session_registry(runner->session));
     const pco_onnx_graph *graph = &runner->model->file.graph;
     runner->current = NULL;
     runner_clear_outputs(runner);
@@ -387,6 +391,7 @@ pco_status pco_onnx_runner_output(const pco_onnx_runner *runner, uint32_t index,
 {
     PCO_NEEDS(runner);
     PCO_NEEDS(array);
+    PCO_ENTER(pco_session_registry(runner->session));
     const uint32_t count = runner->model->file.graph.n_outputs;
     if (index >= count) return pco_fail(err, PCO_ERROR_INVALID, "output %u of a model that has %u", index, count);
     if (!runner->current) return pco_fail(err, PCO_ERROR_INVALID, "outputs are there after a run that succeeded");
