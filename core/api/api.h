@@ -24,7 +24,7 @@ void api_drop_operations(pco_context *context);
 
 /* ids[count] are its tokens, those behind the cache's position not yet read by the model. */
 struct pco_sequence {
-    pco_model *model;
+    pco_model *model; /* NULL: it was closed */
     int64_t lane;
     int32_t *ids; /* [context_length + 1] */
     size_t count;
@@ -69,6 +69,7 @@ pco_status api_no_reader(const pco_model_file *file, pco_error *err) PCO_NODISCA
 /* What the functions of a sequence begin with. */
 #define API_NEEDS_SEQUENCE(sequence) \
     PCO_NEEDS(sequence); \
+    if (!(sequence)->model) return pco_fail(err, PCO_ERROR_INVALID, "%s: its model was closed", __func__); \
     PCO_ENTER((sequence)->model->context->registry)
 
 /* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */

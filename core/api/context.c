@@ -85,13 +85,19 @@ pco_status pco_context_create(const pco_context_params *params, pco_context **co
     return status;
 }
 
+static void context_free(void *user)
+{
+    pco_context *context = user;
+    api_drop_operations(context);
+    pco_registry_destroy(context->registry);
+    free(context);
+}
+
 void pco_context_destroy(pco_context *context)
 {
     if (!context || pco_registry_check(context->registry, NULL))
         return; /* a child would wait for threads that are not there */
-    api_drop_operations(context);
-    pco_registry_destroy(context->registry);
-    free(context);
+    pco_registry_end(context->registry, context_free, context);
 }
 
 uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices, uint32_t capacity)

@@ -204,6 +204,8 @@ void pco_model_close(pco_model *model)
 {
     if (!model || pco_registry_check(model->context->registry, NULL))
         return; /* a child has no device to give it back to */
+    for (int64_t lane = 0; model->sequences && lane < model->lanes; lane++)
+        if (model->sequences[lane]) model->sequences[lane]->model = NULL; /* what is done with it is refused */
     pco_causal_destroy(model->causal);
     pco_causal_destroy(model->beams);
     pco_seq2seq_destroy(model->seq2seq);

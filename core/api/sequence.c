@@ -50,8 +50,8 @@ pco_status pco_sequence_create(pco_model *model, pco_sequence **sequence, pco_er
 
 void pco_sequence_destroy(pco_sequence *sequence)
 {
-    if (!sequence || pco_registry_check(sequence->model->context->registry, NULL)) return;
-    sequence->model->sequences[sequence->lane] = NULL;
+    if (!sequence || (sequence->model && pco_registry_check(sequence->model->context->registry, NULL))) return;
+    if (sequence->model) sequence->model->sequences[sequence->lane] = NULL;
     free(sequence->ids);
     free(sequence);
 }
@@ -140,6 +140,8 @@ static pco_status sequence_check_step(pco_sequence *const *sequences, size_t cou
 {
     for (size_t i = 0; i < count; i++) {
         if (!sequences[i]) return pco_fail(err, PCO_ERROR_INVALID, "sequence %zu of a step is NULL", i);
+        if (!sequences[i]->model)
+            return pco_fail(err, PCO_ERROR_INVALID, "the model of sequence %zu of a step was closed", i);
         if (sequences[i]->model != sequences[0]->model)
             return pco_fail(err, PCO_ERROR_INVALID, "sequence %zu of a step is of another model than the first", i);
         for (size_t k = 0; k < i; k++)

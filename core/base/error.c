@@ -56,7 +56,8 @@ pco_status pco_fail_missing(pco_error *err, const char *function, const char *ar
 
 pco_status pco_check_sized(size_t known, size_t size, pco_error *err)
 {
-    if (size == 0) return pco_fail(err, PCO_ERROR_INVALID, "the size of a struct is 0: set it to its sizeof");
+    if (size < sizeof size)
+        return pco_fail(err, PCO_ERROR_INVALID, "the size of a struct is %zu: set it to its sizeof", size);
     if (size <= known) return PCO_OK;
     return pco_fail(err, PCO_ERROR_INVALID,
                     "a struct has %zu bytes, and this library knows %zu: the program was compiled with a newer header",

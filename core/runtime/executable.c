@@ -7,6 +7,7 @@
 #include "runtime/selftest.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,11 +317,14 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
     return PCO_OK;
 }
 
+static pco_status executable_wait(pco_executable *executable, pco_error *err);
+
 void pco_executable_destroy(pco_executable *executable)
 {
     if (!executable || pco_registry_check(executable->session->registry, NULL)) return;
+    pco_session *session = executable->session;
     pco_error ignored;
-    if (pco_executable_wait(executable, &ignored)) executable->running = 0; /* what ran is of no use any more */
+    if (executable_wait(executable, &ignored)) executable->running = 0; /* what ran is of no use any more */
     executable_delist(executable);
     for (uint32_t p = executable->n_parts; p-- > 0;) session_part_destroy(executable->session, &executable->parts[p]);
     free(executable->parts);
@@ -331,6 +335,7 @@ void pco_executable_destroy(pco_executable *executable)
     pco_graph_destroy(executable->graph);
     free(executable->name);
     free(executable);
+    if (session->closed) pco_session_close(session);
 }
 
 uint32_t pco_executable_tensor(const pco_executable *executable, const char *name)
@@ -351,13 +356,34 @@ const pco_tensor *pco_executable_describe(const pco_executable *executable, uint
     return executable && handle < executable->graph->n_tensors ? &executable->graph->tensors[handle] : NULL;
 }
 
+/* Is it what is read after a run (output 1), or written before? */
+static int executable_has(const pco_tensor *x, int output)
+{
+    return output ? x->kind == PCO_KIND_OUTPUT : x->kind == PCO_KIND_INPUT || x->kind == PCO_KIND_VALUE;
+}
+
+/* `x` is another tensor, or NULL where the name that was asked for is none. Says which there are. */
+static pco_status executable_fail_handle(const pco_executable *executable, const pco_tensor *x, int output,
+                                         pco_error *err)
+{
+    const pco_graph *graph = executable->graph;
+    char names[512] = "";
+    size_t used = 0;
+    for (uint32_t t = 0; t < graph->n_tensors && used < sizeof names - 64; t++)
+        if (executable_has(&graph->tensors[t], output))
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.40s'", used ? ", " : "",
+                                     graph->tensors[t].name);
+    const char *kind = output ? "output" : "input";
+    if (!used) snprintf(names, sizeof names, "none");
+    return x && x->name ? pco_fail(err, PCO_ERROR_INVALID, "'%.100s' is no %s; there are: %s", x->name, kind, names)
+                        : pco_fail(err, PCO_ERROR_INVALID, "no handle of an %s; there are: %s", kind, names);
+}
+
 pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
                             pco_error *err)
 {
     const pco_tensor *x = pco_executable_describe(executable, handle);
-    if (!x || (output ? x->kind != PCO_KIND_OUTPUT : x->kind != PCO_KIND_INPUT && x->kind != PCO_KIND_VALUE))
-        return pco_fail(err, PCO_ERROR_INVALID, "tensor %u is no %s of this executable", handle,
-                        output ? "output" : "input");
+    if (!x || !executable_has(x, output)) return executable_fail_handle(executable, x, output, err);
     if (bytes > x->bytes)
         return pco_fail(err, PCO_ERROR_INVALID, "tensor '%s' has %" PRIu64 " bytes, not %" PRIu64, x->name, x->bytes,
                         bytes);
@@ -396,11 +422,18 @@ static pco_status executable_read_local(const pco_executable *executable, uint32
         slot->plugin->buffer->read(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err));
 }
 
+static pco_status executable_fail_unrun(const pco_executable *executable, uint32_t handle, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_INVALID, "output '%s' has not been computed: read it behind a pco_executable_run",
+                    executable->graph->tensors[handle].name);
+}
+
 pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes, pco_error *err)
 {
     EXECUTABLE_NEEDS(executable);
     PCO_NEEDS_SOME(data, bytes);
     pco_status status = executable_check(executable, handle, bytes, 1, err);
+    if (!status && !executable->ran) status = executable_fail_unrun(executable, handle, err);
     if (status) return status;
     for (uint32_t p = 0; p < executable->n_parts; p++) { /* the first part that knows it is the one that makes it */
         uint32_t local = executable->parts[p].local[handle];
@@ -449,9 +482,8 @@ static pco_status executable_said(pco_executable *executable, uint32_t p, pco_st
     return status ? pco_fail_prefix(err, status, "device %s", slot->entry->id) : PCO_OK;
 }
 
-pco_status pco_executable_wait(pco_executable *executable, pco_error *err)
+static pco_status executable_wait(pco_executable *executable, pco_error *err)
 {
-    EXECUTABLE_NEEDS(executable);
     if (!executable->running) return PCO_OK;
     const uint32_t p = executable->running_part;
     const session_slot *slot = &executable->session->slots[executable->parts[p].slot];
@@ -460,12 +492,18 @@ pco_status pco_executable_wait(pco_executable *executable, pco_error *err)
                            err);
 }
 
+pco_status pco_executable_wait(pco_executable *executable, pco_error *err)
+{
+    EXECUTABLE_NEEDS(executable);
+    return executable_wait(executable, err);
+}
+
 static pco_status executable_start_part(pco_executable *executable, uint32_t p, uint32_t first, uint32_t count,
                                         pco_error *err)
 {
     const session_part *part = &executable->parts[p];
     const session_slot *slot = &executable->session->slots[part->slot];
-    pco_status status = pco_executable_wait(executable, err);
+    pco_status status = executable_wait(executable, err);
     if (!status && first == 0) status = executable_feed_part(executable, p, err);
     if (status) return status;
     status = slot->plugin->queue->submit(slot->device, part->program, first, count, &executable->ticket, err);
@@ -484,6 +522,7 @@ pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint
         return pco_fail(err, PCO_ERROR_INVALID, "%u segments from number %u on: the executable has %u", count, first,
                         segments);
     if (executable->n_missing) return executable_fail_missing(executable, err);
+    executable->ran = 1;
     for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
         const uint32_t after = begin + executable->parts[p].segments, from = first > begin ? first : begin,
                        to = end < after ? end : after;

@@ -26,9 +26,12 @@ struct pco_registry {
     pco_plugin_entry *plugins;
     uint32_t n_devices, device_capacity;
     pco_device_entry *devices;
-    pid_t process;           /* that made it */
-    atomic_uintptr_t caller; /* the thread that is in a call; 0: none is */
-    uint32_t depth;          /* calls of that thread, one in the other */
+    pid_t process;            /* that made it */
+    atomic_uintptr_t caller;  /* the thread that is in a call; 0: none is */
+    uint32_t depth;           /* calls of that thread, one in the other */
+    uint32_t sessions;        /* that are open */
+    void (*last)(void *user); /* to be called without sessions, once the registry was ended; NULL before */
+    void *user;
 };
 
 /* Folders whose change means that drivers were installed or removed. */
@@ -303,6 +306,7 @@ pco_status pco_registry_enter(pco_registry *registry, pco_registry **entered, pc
     uintptr_t nobody = 0;
     pco_status status = pco_registry_check(registry, err);
     if (status) return status;
+    if (registry->last) return pco_fail(err, PCO_ERROR_INVALID, "the context was destroyed before what was made in it");
     if (atomic_load_explicit(&registry->caller, memory_order_relaxed) != me &&
         !atomic_compare_exchange_strong_explicit(&registry->caller, &nobody, me, memory_order_acquire,
                                                  memory_order_relaxed))
@@ -318,6 +322,25 @@ void pco_registry_leave(pco_registry **entered)
 {
     pco_registry *registry = *entered;
     if (registry && --registry->depth == 0) atomic_store_explicit(&registry->caller, 0, memory_order_release);
+}
+
+void pco_registry_opened(pco_registry *registry) { registry->sessions++; }
+
+void pco_registry_closed(pco_registry *registry)
+{
+    if (--registry->sessions == 0 && registry->last) registry->last(registry->user);
+}
+
+void pco_registry_end(pco_registry *registry, void (*last)(void *user), void *user)
+{
+    if (registry->sessions && !registry->last)
+        pco_log_line(
+            &registry->host.config, PCO_LOG_ERROR,
+            "pco_context_destroy: %u of the context's sessions and models %s not closed, and can do nothing any "
+            "more; close them first",
+            registry->sessions, registry->sessions == 1 ? "was" : "were");
+    registry->last = last, registry->user = user;
+    if (!registry->sessions) last(user);
 }
 
 const pco_config *pco_registry_config(const pco_registry *registry) { return &registry->host.config; }

@@ -52,6 +52,14 @@ void pco_registry_leave(pco_registry **entered);
         if (entered_status) return entered_status; \
     } while (0)
 
+/* Sessions that are there, those of models among them. */
+void pco_registry_opened(pco_registry *registry);
+/* Where the registry was ended, the last one calls `last`. */
+void pco_registry_closed(pco_registry *registry);
+/* From now on every call is INVALID. Calls last(user), which destroys the registry: at once, or once there is no
+ * session any more, of which a line of the log then says how many there are. */
+void pco_registry_end(pco_registry *registry, void (*last)(void *user), void *user);
+
 const pco_config *pco_registry_config(const pco_registry *registry);
 /* Sets the configuration's `interrupted`: for the program, which handles signals; the library handles none. */
 void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted);

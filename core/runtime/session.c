@@ -52,6 +52,7 @@ pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_se
         free(session);
         return status;
     }
+    pco_registry_opened(registry);
     *out = session;
     return PCO_OK;
 }
@@ -86,9 +87,36 @@ pco_status session_open_cpu(pco_session *session, pco_error *err)
     return status;
 }
 
+/* Closed while something was made in it: that can do nothing any more but be destroyed, and the last takes the session
+ * with it. */
+static void session_close_early(pco_session *session)
+{
+    uint32_t count = session->holders;
+    for (const pco_executable *e = session->executables; e; e = e->next) count++;
+    if (!session->closed)
+        pco_log_line(
+            pco_registry_config(session->registry), PCO_LOG_ERROR,
+            "pco_session_close: of what was made in the session (executables, trainings), %u %s not destroyed, "
+            "and can do nothing any more; destroy these first",
+            count, count == 1 ? "was" : "were");
+    session->closed = 1;
+}
+
+void pco_session_hold(pco_session *session) { session->holders++; }
+
+void pco_session_release(pco_session *session)
+{
+    session->holders--;
+    if (session->closed) pco_session_close(session);
+}
+
 void pco_session_close(pco_session *session)
 {
     if (!session || pco_registry_check(session->registry, NULL)) return; /* a child has no device to give it back to */
+    if (session->executables || session->holders) {
+        session_close_early(session);
+        return;
+    }
     session_selftest_close(session);
     while (session->constants) {
         session_constant *next = session->constants->next;
@@ -115,7 +143,9 @@ void pco_session_close(pco_session *session)
         session->units = next;
     }
     session_close_slots(session);
+    pco_registry *registry = session->registry;
     free(session);
+    pco_registry_closed(registry);
 }
 
 const pco_device_info *pco_session_device(const pco_session *session) { return session ? &session->whole.info : NULL; }

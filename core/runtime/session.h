@@ -13,6 +13,11 @@ pco_registry *pco_session_registry(const pco_session *session);
 pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_session **session,
                              pco_error *err) PCO_NODISCARD;
 
+/* Who keeps a session for later calls says so, so that one that is closed too early is still there: the last release,
+ * or the last executable, then takes it. */
+void pco_session_hold(pco_session *session);
+void pco_session_release(pco_session *session);
+
 /* 1: constants stay on the devices, as if an executable used them, until the call with 0: for those who build their
  * executables anew. */
 void pco_session_hold_constants(pco_session *session, int hold);

@@ -8,10 +8,12 @@
 /* What the functions of portico/session.h begin with. */
 #define SESSION_NEEDS(session) \
     PCO_NEEDS(session); \
-    PCO_ENTER((session)->registry)
+    PCO_ENTER((session)->registry); \
+    if ((session)->closed) return pco_fail(err, PCO_ERROR_INVALID, "%s: the session was closed", __func__)
 #define EXECUTABLE_NEEDS(executable) \
     PCO_NEEDS(executable); \
-    PCO_ENTER((executable)->session->registry)
+    PCO_ENTER((executable)->session->registry); \
+    if ((executable)->session->closed) return pco_fail(err, PCO_ERROR_INVALID, "%s: its session was closed", __func__)
 
 /* Slots 0 .. n_devices - 1: the session's devices; SESSION_CPU: the CPU, for what they cannot run. */
 enum { SESSION_CPU = PCO_SET_DEVICES, SESSION_SLOTS };
@@ -70,6 +72,8 @@ typedef struct session_unit {
 struct pco_session {
     pco_registry *registry;
     pco_executable *executables; /* in the order in which they were created */
+    uint32_t holders;            /* trainings and others that keep it */
+    int closed;                  /* 1: pco_session_close was called, which the last of these does */
     uint32_t n_devices;
     session_slot slots[SESSION_SLOTS];
     pco_device_entry whole; /* all devices as one */
@@ -196,6 +200,7 @@ struct pco_executable {
     uint32_t cpu_nodes, decomposed;
     unsigned char *given; /* of each tensor: 0: an input or run value that parts read, and nobody has written yet */
     uint32_t n_missing;   /* how many are 0 */
+    int ran;              /* 1: a run was started */
     int running;          /* 1: segments of running_part were submitted, and not waited for */
     uint32_t running_part;
     uint64_t ticket;

@@ -89,6 +89,7 @@ pco_status pco_training_create(pco_session *session, const pco_training_params *
                                     .steps = known.steps,
                                     .d_model = known.width};
     made->scale = pco_loss_scale_begin(known.dtype, &scaling);
+    pco_session_hold(session);
     *training = made;
     return PCO_OK;
 }
@@ -100,6 +101,7 @@ void pco_training_destroy(pco_training *training)
     pco_executable_destroy(training->apply);
     free(training->batches);
     pco_nn_training_release(&training->parameters);
+    pco_session_release(training->session);
     free(training);
 }
 

@@ -454,6 +454,8 @@ static void test_sizes(void **state)
     fresh_graph(&graph);
     check_fails(pco_executable_create(session, graph, &(pco_executable_params){.name = "x"}, &executable, &err),
                 PCO_ERROR_INVALID, "size");
+    check_fails(pco_executable_create(session, graph, &(pco_executable_params){.size = 3}, &executable, &err),
+                PCO_ERROR_INVALID, "size of a struct is 3");
     check_fails(pco_executable_create(session, graph, &(pco_executable_params){.size = 4096}, &executable, &err),
                 PCO_ERROR_INVALID, "newer header");
     check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
@@ -464,6 +466,85 @@ static void test_sizes(void **state)
     check_fails(pco_executable_create(session, graph, NULL, &other, &err), PCO_ERROR_INVALID, "'empty'");
     check_fails(pco_executable_start(executable, 0, 1000, &err), PCO_ERROR_INVALID, "segments");
     check_fails(pco_session_lend(session, values + 1, 8, &err), PCO_ERROR_INVALID, "page");
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+    pco_context_destroy(context);
+    pco_graph_destroy(graph);
+}
+
+static void early_log(void *user, pco_log_level level, const char *line)
+{
+    if (level == PCO_LOG_ERROR) snprintf(user, 256, "%s", line);
+}
+
+/* What is closed before what was made in it gets a line; what was made in it is refused from then on, and the last of
+ * it takes all with it (test `leaks` would see what stays). */
+static void test_closed_too_early(void **state)
+{
+    (void)state;
+    char said[256] = "";
+    float y[4];
+    const pco_context_params quiet = {.size = sizeof quiet, .backend = "cpu", .log = early_log, .log_user = said};
+    const pco_model_params two = {.size = sizeof two, .sequences = 2};
+    pco_context *context;
+    pco_session *session;
+    pco_executable *executable, *other;
+    pco_training *training;
+    pco_model *model;
+    pco_sequence *sequence;
+    pco_graph *graph = NULL;
+    check_ok(pco_context_create(&quiet, &context, &err));
+    check_ok(pco_model_open(context, decoder_path, &two, &model, &err));
+    check_ok(pco_sequence_create(model, &sequence, &err));
+    pco_model_close(model);
+    check_fails(pco_sequence_append(sequence, NULL, 0, NULL, NULL, NULL, &err), PCO_ERROR_INVALID, "model was closed");
+    check_fails(pco_sequences_step(&sequence, (const int32_t[]){5}, 1, NULL, &err), PCO_ERROR_INVALID, "was closed");
+    pco_sequence_destroy(sequence);
+    assert_string_equal(said, "");
+    check_ok(pco_session_open(context, NULL, &session, &err));
+    check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    check_ok(pco_training_create(
+        session, &(pco_training_params){.size = sizeof(pco_training_params), .learning_rate = 1}, &training, &err));
+    check_ok(pco_executable_run(fed(executable), &err));
+    pco_session_close(session);
+    assert_non_null(strstr(said, "pco_session_close: of what was made"));
+    assert_non_null(strstr(said, " 2 were not destroyed"));
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "pco_executable_run: its session was closed");
+    check_fails(pco_executable_create(session, graph, NULL, &other, &err), PCO_ERROR_INVALID, "session was closed");
+    pco_context_destroy(context);
+    assert_non_null(strstr(said, "pco_context_destroy: 1 of the context's sessions and models was not closed"));
+    check_fails(pco_executable_read(executable, 0, y, sizeof y, &err), PCO_ERROR_INVALID, "context was destroyed");
+    pco_training_destroy(training);
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "context was destroyed");
+    pco_executable_destroy(executable); /* and session and context with it */
+    pco_graph_destroy(graph);
+}
+
+/* Names that are none, and what is read before it is there. */
+static void test_handles(void **state)
+{
+    (void)state;
+    float y[4];
+    pco_context *context;
+    pco_session *session;
+    pco_executable *executable;
+    pco_graph *graph = NULL;
+    check_ok(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = "cpu"}, &context,
+                                &err));
+    check_ok(pco_session_open(context, NULL, &session, &err));
+    check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    const uint32_t none = pco_executable_tensor(executable, "nothing"), out = pco_executable_tensor(executable, "y");
+    check_fails(pco_executable_write(executable, none, y, 16, &err), PCO_ERROR_INVALID,
+                "no handle of an input; there are: 'x'");
+    check_fails(pco_executable_read(executable, none, y, 16, &err), PCO_ERROR_INVALID, "there are: 'y'");
+    check_fails(pco_executable_write(executable, out, y, 16, &err), PCO_ERROR_INVALID,
+                "'y' is no input; there are: 'x'");
+    check_fails(pco_executable_read(executable, out, y, 16, &err), PCO_ERROR_INVALID, "'y' has not been computed");
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "'x' was never written");
+    check_fails(pco_executable_write(executable, pco_executable_tensor(executable, "x"), values, 17, &err),
+                PCO_ERROR_INVALID, "'x' has 16 bytes, not 17");
+    check_ok(pco_executable_run(fed(executable), &err));
+    check_ok(pco_executable_read(executable, out, y, 16, &err));
     pco_executable_destroy(executable);
     pco_session_close(session);
     pco_context_destroy(context);
@@ -598,6 +679,7 @@ static void test_null(void **state)
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_session_profile(session, 1, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    check_ok(pco_executable_run(fed(executable), &err));
     check_ok(pco_training_create(session, &training_params, &training, &err));
     void *address_out;
     DLManagedTensor *managed_out = NULL;
@@ -653,9 +735,10 @@ int main(int argc, char **argv)
     decoder_path = argv[2];
     unsetenv("PORTICO_BACKEND");
     (void)null_file(sound_bytes, sizeof sound_bytes, sound_path); /* open until the end */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_null),   cmocka_unit_test(test_null_is_none),
-                                       cmocka_unit_test(test_embed),  cmocka_unit_test(test_backend),
-                                       cmocka_unit_test(test_fork),   cmocka_unit_test(test_fork_session),
-                                       cmocka_unit_test(test_misuse), cmocka_unit_test(test_sizes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null),    cmocka_unit_test(test_null_is_none), cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_backend), cmocka_unit_test(test_fork),         cmocka_unit_test(test_fork_session),
+        cmocka_unit_test(test_misuse),  cmocka_unit_test(test_sizes),        cmocka_unit_test(test_closed_too_early),
+        cmocka_unit_test(test_handles)};
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

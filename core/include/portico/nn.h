@@ -2,10 +2,11 @@
  *
  *     pco_graph *graph = pco_graph_create();
  *     pco_nn *nn = pco_nn_create(graph, NULL);
- *     const pco_nn_transformer_params params = {.size = sizeof params, .width = 64, .heads = 4, .layers = 2, .causal =
- * 1}; uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){8, 32}); uint32_t x = pco_nn_sinusoidal(nn,
- * pco_nn_embedding(nn, ids, "embedding.weight", 100, 64), PCO_NONE, 0); x = pco_nn_encoder(nn, x, "layers", &params,
- * NULL); x = pco_nn_linear(nn, x, &(pco_nn_linear_params){sizeof(pco_nn_linear_params), "head", 64, 100, 1});
+ *     const pco_nn_transformer_params params = {.size = sizeof params, .width = 64, .heads = 4, .layers = 2};
+ *     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){8, 32});
+ *     uint32_t x = pco_nn_embedding(nn, ids, "embedding.weight", 100, 64);
+ *     x = pco_nn_encoder(nn, pco_nn_sinusoidal(nn, x, PCO_NONE, 0), "layers", &params, NULL);
+ *     x = pco_nn_linear(nn, x, &(pco_nn_linear_params){sizeof(pco_nn_linear_params), "head", 64, 100, 1});
  *
  * Weights are parameters: states of the session, f32, which have the names of the weights, begin as pco_nn_initialize
  * says, and are trained by portico/train.h or by the optimisers of graph.h. With `weights` in pco_nn_params they are

@@ -69,7 +69,8 @@ typedef struct pco_context_params {
 PCO_EXPORT pco_status pco_context_create(const pco_context_params *params, pco_context **context,
                                          pco_error *err) PCO_NODISCARD;
 
-/* All models must have been closed. NULL is allowed. */
+/* All models must have been closed; what was not is INVALID to use from then on (portico/session.h). NULL is allowed.
+ */
 PCO_EXPORT void pco_context_destroy(pco_context *context);
 
 typedef struct pco_device_description {
@@ -128,7 +129,7 @@ PCO_EXPORT pco_status pco_model_open_memory(pco_context *context, const void *da
                                             const pco_model_params *params, pco_model **model,
                                             pco_error *err) PCO_NODISCARD;
 
-/* Its sequences must have been destroyed. NULL is allowed. */
+/* Its sequences must have been destroyed; what was not is INVALID to use from then on. NULL is allowed. */
 PCO_EXPORT void pco_model_close(pco_model *model);
 
 typedef struct pco_model_info {

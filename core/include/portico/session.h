@@ -13,7 +13,9 @@
  *     if (pco_executable_read(executable, y, result, sizeof result, &err)) ...
  *
  * Any number of executables live in a session; they share constants of one content, and states of one name. Executables
- * are destroyed before their session is closed, and sessions before their context is destroyed.
+ * are destroyed before their session is closed, and sessions before their context is destroyed. Where it is the other
+ * way round, a line of the log says so; what was left can do nothing any more (INVALID) but be destroyed, and the last
+ * of it takes session and context with it.
  *
  * Threads: a context with its sessions and executables is used by one thread at a time, one after the other; different
  * contexts by different threads at once. A call while another thread is in one of the same context is INVALID. A
@@ -79,7 +81,7 @@ PCO_EXPORT pco_status pco_executable_create(pco_session *session, const pco_grap
 PCO_EXPORT void pco_executable_destroy(pco_executable *executable);
 
 /* Tensors are named by their name in the graph. A handle stays valid as long as the executable; PCO_NONE when
- * there is no input, value or output of that name. */
+ * there is no input, value or output of that name: write and read then say which there are. */
 PCO_EXPORT uint32_t pco_executable_tensor(const pco_executable *executable, const char *name);
 
 /* Shape and type of a handle, as long as the executable lives; NULL for no handle. */
@@ -87,7 +89,8 @@ PCO_EXPORT const pco_tensor *pco_executable_describe(const pco_executable *execu
 
 /* Writes an input or a run value before a run (contiguous, the tensor's own type; `bytes` must be its size, or less to
  * write only its beginning: the rest stays as it was). Reads an output after a run. Errors: INVALID for a handle of
- * another kind, and for more bytes than the tensor has; what the device returned. */
+ * another kind, for more bytes than the tensor has, and for an output before the first run; what the device returned.
+ */
 PCO_EXPORT pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data,
                                            uint64_t bytes, pco_error *err) PCO_NODISCARD;
 PCO_EXPORT pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes,

@@ -9,8 +9,8 @@
  *     if (pco_training_add(training, nn, loss, &batch, &err)) ...
  *     pco_nn_destroy(nn), pco_graph_destroy(graph);
  *     if (pco_training_initialize(training, NULL, &err)) ...
- *     for each batch: pco_executable_write its inputs to `batch`, then pco_training_step(training, batch, &result,
- * &err)
+ *     for each batch: pco_executable_write its inputs to `batch`, then
+ *         if (pco_training_step(training, batch, &result, &err)) ...
  *
  * Parameters and the optimiser's moments are states of the session: another graph of the session that has the same
  * names (an evaluation without dropout, a decoder that writes text) runs with them as they are.

@@ -73,6 +73,7 @@ pco_status pco_onnx_runner_create(pco_session *session, const pco_onnx_model *mo
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory to run an ONNX model");
     }
     made->session = session, made->model = model;
+    pco_session_hold(session);
     *runner = made;
     return PCO_OK;
 }
@@ -91,6 +92,7 @@ void pco_onnx_runner_destroy(pco_onnx_runner *runner)
     for (int i = 0; i < RUNNER_PROGRAMS; i++) runner_forget(runner, &runner->programs[i]);
     runner_clear_outputs(runner);
     free(runner->outputs);
+    pco_session_release(runner->session);
     free(runner);
 }
 
