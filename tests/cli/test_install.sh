@@ -31,6 +31,24 @@ else
     skip "hardening: not in a build with sanitizers, or without optimisation"
 fi
 
+# Documents point to nothing that is not there: but to reports, and to what is of the source alone.
+dead=$(python3 - "$prefix/share/doc/portico" << 'TEXT'
+import pathlib, re, sys
+root = pathlib.Path(sys.argv[1])
+elsewhere = re.compile(r"(tests|python|scripts|configs|core|conformance|backends|models|docs/devices/.*|docs/gpus/.*)(/|$)")
+found = 0
+for page in sorted(root.rglob("*.md")):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        found += 1
+        target = (page.parent / link).resolve().relative_to(root.resolve())
+        if not (root / target).exists() and not elsewhere.match(str(target)):
+            print(f"{page.relative_to(root)}: {link}")
+if found < 50 or not (root / "LICENSE").is_file():
+    print(f"{found} links, and no licence")
+TEXT
+)
+if [ -z "$dead" ]; then ok "documents are installed"; else bad "documents are installed" "$dead"; fi
+
 for folder in "$prefix/bin/backends" "$prefix/backends"; do
     mkdir -p "$folder"
     cp "$hostile" "$folder/hostile.so"
