@@ -148,17 +148,18 @@ def test_nothing_leaks():
 
 
 def test_import_is_fast():
-    """0.2 s is what the package promises; it was 0.05 s where this was written. NumPy is read when it is needed."""
+    """0.2 s is what the package promises, of processor time: others may use the machine, too. It was 0.05 s where this was
+    written. NumPy is read when it is needed."""
     import subprocess
     import sys
     import time
 
-    best = min(_time(subprocess, sys, time) for _ in range(3))
+    best = min(_time(subprocess, sys) for _ in range(3))
     assert best < 0.2
 
 
-def _time(subprocess, sys, time):
-    bare = "import time; t = time.perf_counter(); import portico; print(time.perf_counter() - t)"
+def _time(subprocess, sys):
+    bare = "import time; t = time.process_time(); import portico; print(time.process_time() - t)"
     return float(subprocess.run([sys.executable, "-c", bare], check=True, capture_output=True, text=True).stdout)
 
 
