@@ -44,11 +44,23 @@ size_t pco_printable_next(const char *text, size_t size, char *out, size_t *take
     return 2 + printable_hex(codepoint, codepoint > 0xFFFF ? 8 : 4, out);
 }
 
+/* Whether eight bytes are ASCII that stays as it is: of each, one bit says that it is from ' ' to '~'. */
+static int printable_eight(const char *text)
+{
+    const uint64_t ones = 0x0101010101010101u, high = 0x80 * ones;
+    uint64_t eight;
+    memcpy(&eight, text, sizeof eight);
+    return (((eight | high) - ' ' * ones) & ~(eight + ones) & ~eight & high) == high;
+}
+
 char *pco_printable(const char *text, size_t bytes, char *out, size_t size)
 {
     size_t used = 0;
     for (size_t at = 0, taken; at < bytes; at += taken) {
         char next[4 * PCO_PRINTABLE_MOST];
+        for (; bytes - at >= 8 && size - used > 8 && printable_eight(text + at); at += 8, used += 8)
+            memcpy(out + used, text + at, 8);
+        if (at == bytes) break;
         const size_t length = pco_printable_next(text + at, bytes - at, next, &taken);
         if (used + length >= size) break;
         memcpy(out + used, next, length);

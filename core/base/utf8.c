@@ -60,6 +60,12 @@ size_t pco_utf8_check(const char *text, size_t size)
 {
     size_t at = 0;
     while (at < size) {
+        uint64_t eight; /* bytes of ASCII */
+        for (; size - at >= sizeof eight; at += sizeof eight) {
+            memcpy(&eight, text + at, sizeof eight);
+            if (eight & 0x8080808080808080u) break;
+        }
+        if (at == size) break;
         size_t length = pco_utf8_decode(text + at, size - at, NULL);
         if (length == 0) break;
         at += length;

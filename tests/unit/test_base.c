@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/suggest.h"
 #include "base/threads.h"
+#include "base/utf8.h"
 #include "runtime/cache.h"
 #include "runtime/marker.h"
 
@@ -28,6 +29,31 @@ int flock(int fd, int operation)
 {
     errno = ENOLCK;
     return no_locks ? -1 : (int)syscall(SYS_flock, fd, operation);
+}
+
+/* Eight bytes at a time are read as one by one: each byte in each place of them, whatever room there is. */
+static void test_printable_eights(void **state)
+{
+    (void)state;
+    for (int byte = 0; byte < 256; byte++)
+        for (size_t place = 0; place < 19; place++) {
+            char text[19] = "~ plain ASCII only", next[4 * PCO_PRINTABLE_MOST], out[40], expected[40];
+            size_t used = 0;
+            text[18] = '~';
+            text[place] = (char)byte;
+            for (size_t at = 0, taken; at < sizeof text; at += taken) {
+                const size_t length = pco_printable_next(text + at, sizeof text - at, next, &taken);
+                memcpy(expected + used, next, length);
+                used += length;
+            }
+            expected[used] = 0;
+            assert_string_equal(pco_printable(text, sizeof text, out, sizeof out), expected);
+            const size_t room = 1 + (place + (size_t)byte) % 19;
+            assert_true(strlen(pco_printable(text, sizeof text, out, room)) < room);
+            assert_memory_equal(out, expected, strlen(out));
+            assert_true(strlen(out) + 2 * PCO_PRINTABLE_MOST > room);
+            assert_int_equal(pco_utf8_check(text, sizeof text), byte < 0x80 ? sizeof text : place);
+        }
 }
 
 static void test_printable(void **state)
@@ -414,10 +440,13 @@ static void test_suggest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_printable),   cmocka_unit_test(test_descriptors),     cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_file),        cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
-        cmocka_unit_test(test_sha256),      cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),          cmocka_unit_test(test_suggest),
+        cmocka_unit_test(test_printable),   cmocka_unit_test(test_printable_eights),
+        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_file),        cmocka_unit_test(test_file_is_durable),
+        cmocka_unit_test(test_file_left),   cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_cache),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),
+        cmocka_unit_test(test_suggest),
     };
     return cmocka_run_group_tests_name("base", tests, check_make_folder, check_remove_folder);
 }
