@@ -158,10 +158,10 @@ const cli_command cli_convert = {
     .summary = "write a model as a GGUF file or a folder of Hugging Face, in another type",
     .help =
         "usage: portico convert MODEL FILE.gguf|FOLDER [OPTION ...]\n\n"
-        "MODEL is a GGUF file (the first of several, too), or the folder of a language model or an\n"
-        "encoder-decoder: of Hugging Face, or of portico train. FILE.gguf is read by llama.cpp, too, and FOLDER by\n"
-        "transformers: it has config.json, model.safetensors and the tokenizer, and must not be there yet, or be\n"
-        "empty. What is written is read back, and is there whole or not at all.\n\n"
+        "MODEL is a GGUF file (the first of several, too), a checkpoint of llama2.c, or the folder of a language\n"
+        "model or an encoder-decoder: of Hugging Face, or of portico train. FILE.gguf is read by llama.cpp, too,\n"
+        "and FOLDER by transformers: it has config.json, model.safetensors and the tokenizer, and must not be\n"
+        "there yet, or be empty. What is written is read back, and is there whole or not at all.\n\n"
         "  --type, -t T        for all matrices: f32, f16, bf16, q8_0, q6_k, q5_k, q4_k and so on (default: each\n"
         "                      as it is). Vectors stay f32; a matrix whose rows are not whole blocks of T gets\n"
         "                      the nearest type that fits. In a folder f32, f16 or bf16; what is quantised becomes\n"

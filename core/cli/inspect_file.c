@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "base/error.h"
 #include "formats/ct2.h"
+#include "formats/llama2c.h"
 #include "formats/shards.h"
 #include "formats/torch_file.h"
 #include "models/refuse.h"
@@ -57,6 +58,14 @@ static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
     return status;
 }
 
+static pco_status inspect_open_llama2c(inspect_file *file, pco_error *err)
+{
+    file->format = "llama2.c";
+    pco_status status = pco_llama2c_open(file->path, &file->gguf, err);
+    if (!status) file->weights = pco_gguf_weights(file->gguf);
+    return status;
+}
+
 static pco_status inspect_open_safetensors(inspect_file *file, pco_error *err)
 {
     file->format = "safetensors";
@@ -97,6 +106,9 @@ static pco_status inspect_open_any(inspect_file *file, pco_error *err)
     if (is_gguf) return inspect_open_gguf(file, err);
     if (is_safetensors) return inspect_open_safetensors(file, err);
     if (is_torch) return inspect_open_torch(file, err);
+    int is_llama2c;
+    status = pco_llama2c_is(file->path, &is_llama2c, err);
+    if (status || is_llama2c) return status ? status : inspect_open_llama2c(file, err);
     return pco_model_refuse(file->path, err);
 }
 

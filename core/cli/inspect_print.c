@@ -178,13 +178,16 @@ static void inspect_print_plan(const inspect_plan *plan)
            plan->parts == 1 ? "" : "s", plan->decomposed, plan->cpu_nodes);
 }
 
+/* Does the file itself say a version of GGUF? */
+static int inspect_is_gguf(const inspect_file *file) { return file->gguf && strcmp(file->format, "GGUF") == 0; }
+
 void inspect_print(const inspect_file *file, const inspect_plan *plan)
 {
     uint64_t parameters, bytes;
     char text[32], name[INSPECT_NAME];
     inspect_totals(file, &parameters, &bytes);
     printf("file           %s\nformat         %s", inspect_name(file->path, name), file->format);
-    if (file->gguf) printf(" version %u", pco_gguf_version(file->gguf));
+    if (inspect_is_gguf(file)) printf(" version %u", pco_gguf_version(file->gguf));
     printf("%s\n", file->header_only ? ", header only: the tensors' data are not in the file" : "");
     printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters, cli_bytes(bytes, text));
     printf("architecture   %s\n", inspect_name(inspect_architecture(file), name));
@@ -301,7 +304,7 @@ int inspect_json(const inspect_file *file, const inspect_plan *plan)
     pco_json_begin_object(&json);
     inspect_key_text(&json, "file", file->path);
     inspect_key_text(&json, "format", file->format);
-    if (file->gguf) inspect_key_uint(&json, "version", pco_gguf_version(file->gguf));
+    if (inspect_is_gguf(file)) inspect_key_uint(&json, "version", pco_gguf_version(file->gguf));
     pco_json_key(&json, "header_only");
     pco_json_write_bool(&json, file->header_only);
     inspect_key_uint(&json, "parameters", parameters);

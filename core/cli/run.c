@@ -420,10 +420,11 @@ const cli_command cli_run = {
     .summary = "continue a text, or answer it line by line",
     .help =
         "usage: portico run MODEL [--prompt TEXT | --input FILE | - | --prompts FILE] [OPTION ...]\n\n"
-        "MODEL is a .gguf file, or a folder of Hugging Face, CTranslate2 or Portico. A language model\n"
-        "continues the prompt (an empty one: it begins by itself). An encoder-decoder answers the\n"
-        "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
-        "carries the text and a newline, nothing else; progress and statistics go to stderr.\n\n"
+        "MODEL is a .gguf file, a folder of Hugging Face, CTranslate2 or Portico, or a checkpoint of\n"
+        "llama2.c. A language model continues the prompt (an empty one: it begins by itself). An\n"
+        "encoder-decoder answers the prompt; from a file or stdin, each line is a source of its own and\n"
+        "gives one line. stdout carries the text and a newline, nothing else; progress and statistics go\n"
+        "to stderr.\n\n"
         "  --prompt, -p TEXT   the prompt\n"
         "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin, which is also\n"
         "                      read when nothing says where the prompt is and stdin is no terminal. A\n"

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { GGUF_WRITE_ALIGNMENT = 32 }; /* the format's own, where general.alignment does not say another */
 
@@ -116,16 +117,22 @@ pco_status pco_gguf_put_tensor(pco_gguf_writer *out, const char *name, uint32_t 
     return PCO_OK;
 }
 
-pco_status pco_gguf_write_open(pco_gguf_writer *out, const char *path, pco_error *err)
+/* What stands in front of the keys. */
+static void gguf_write_head(const pco_gguf_writer *out, pco_writer *head)
 {
     static const uint32_t version = 3;
+    pco_write(head, "GGUF", 4);
+    pco_write(head, &version, sizeof version);
+    pco_write(head, &out->tensor_count, sizeof out->tensor_count);
+    pco_write(head, &out->key_count, sizeof out->key_count);
+}
+
+pco_status pco_gguf_write_open(pco_gguf_writer *out, const char *path, pco_error *err)
+{
     pco_writer head = {0};
     pco_status status = pco_writer_check(&out->keys, path, err);
     if (!status) status = pco_writer_check(&out->tensors, path, err);
-    pco_write(&head, "GGUF", 4);
-    pco_write(&head, &version, sizeof version);
-    pco_write(&head, &out->tensor_count, sizeof out->tensor_count);
-    pco_write(&head, &out->key_count, sizeof out->key_count);
+    gguf_write_head(out, &head);
     if (!status) status = pco_writer_check(&head, path, err);
     if (!status) status = pco_file_stream_open(path, &out->file, err);
     if (!status) status = pco_file_stream_send(out->file, head.data, head.size, err);
@@ -134,6 +141,32 @@ pco_status pco_gguf_write_open(pco_gguf_writer *out, const char *path, pco_error
         status = pco_file_stream_send(out->file, out->tensors.data, out->tensors.size, err);
     pco_writer_release(&head);
     return status ? status : pco_gguf_write_padding(out, err);
+}
+
+pco_status pco_gguf_write_opened(pco_gguf_writer *out, const char *label, pco_gguf **gguf, pco_error *err)
+{
+    pco_writer all = {0};
+    pco_map map = {0};
+    *gguf = NULL;
+    gguf_write_head(out, &all);
+    pco_status status = pco_writer_check(&out->keys, label, err);
+    if (!status && out->keys.size) pco_write(&all, out->keys.data, out->keys.size);
+    if (!status) status = pco_writer_check(&all, label, err);
+    if (!status) {
+        void *memory = mmap(NULL, all.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED)
+            status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
+        else
+            map = (pco_map){memcpy(memory, all.data, all.size), all.size};
+    }
+    pco_writer_release(&all);
+    if (!status) status = pco_gguf_parse(map.data, map.size, label, 0, gguf, err);
+    if (!status) status = pco_weights_keep_map(pco_gguf_own_weights(*gguf), &map, err);
+    if (!status) return PCO_OK;
+    pco_gguf_close(*gguf);
+    *gguf = NULL;
+    pco_map_close(&map);
+    return status;
 }
 
 pco_status pco_gguf_write_data(pco_gguf_writer *out, const void *data, size_t size, pco_error *err)

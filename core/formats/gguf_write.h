@@ -38,6 +38,9 @@ pco_status pco_gguf_put_tensor(pco_gguf_writer *out, const char *name, uint32_t 
 
 /* Opens the file (as pco_file_stream_open, whose rules hold for `path`) and sends what was gathered. */
 pco_status pco_gguf_write_open(pco_gguf_writer *out, const char *path, pco_error *err) PCO_NODISCARD;
+/* Instead of a file: the keys as of one that was opened, whose tensors its owner adds; closing it ends all. */
+pco_status pco_gguf_write_opened(pco_gguf_writer *out, const char *label, pco_gguf **gguf,
+                                 pco_error *err) PCO_NODISCARD;
 /* The next bytes of data: each tensor's in the order of their descriptions, in as many calls as one likes. */
 pco_status pco_gguf_write_data(pco_gguf_writer *out, const void *data, size_t size, pco_error *err) PCO_NODISCARD;
 /* Behind the last byte of each tensor. */

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "formats/llama2c.h"
 #include "models/chat.h"
 #include "models/gguf_spec.h"
 #include "text/tokenizer_write.h"
@@ -244,8 +245,11 @@ pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_conver
     pco_model_file *file = NULL;
     convert_job job = {.options = options};
     *result = (pco_convert_result){0};
-    const int opened = options->adapter || pco_is_directory(in); /* a GGUF file need not be one that Portico runs */
+    int is_llama2c = 0;
     pco_status status = convert_check(options, err);
+    if (!status && !pco_is_directory(in)) status = pco_llama2c_is(in, &is_llama2c, err);
+    /* a GGUF file need not be one that Portico runs */
+    const int opened = options->adapter || is_llama2c || pco_is_directory(in);
     if (!status) status = opened ? pco_model_file_open(in, &file, err) : pco_gguf_open(in, 0, &gguf, err);
     if (!status && options->adapter) status = pco_adapter_open(file, options->adapter, err);
     if (!status && options->adapter) job.adapted = file->weights;

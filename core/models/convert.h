@@ -29,8 +29,8 @@ typedef struct pco_convert_result {
 } pco_convert_result;
 
 /* Writes the GGUF file `out` from the model `in`: a GGUF file (the first of several, too), whose keys are kept, and
- * which, for a `type`, is of a model that Portico runs; or a folder of Hugging Face of a family that GGUF has
- * (models/family.h), with its chat template, and its tokenizer where that is a byte-level BPE. Vectors of floats become
+ * which, for a `type`, is of a model that Portico runs; one of llama2.c; or a folder of Hugging Face of a family that
+ * GGUF has (models/family.h), with its chat template, and its tokenizer where that is a byte-level BPE. Vectors of floats become
  * F32. A file from a folder is read back before it takes its place: the same spec must come out, and the same ids for a
  * text. Errors: those of opening `in`; INVALID for a type that weights of GGUF cannot have; UNSUPPORTED for what GGUF
  * cannot say, by name; FORMAT for weights that are not finite where they are to be quantised; IO, when `out` is as it

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "formats/ct2.h"
+#include "formats/llama2c.h"
 #include "formats/shards.h"
 #include "formats/torch_file.h"
 #include "models/causal.h"
@@ -71,12 +72,10 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
     return status;
 }
 
-/* data[size] is what the file holds, or NULL: it is opened. */
-static pco_status model_open_gguf(const char *path, const void *data, size_t size, pco_model_file *file, pco_error *err)
+/* What file->gguf has, which the caller opened. */
+static pco_status model_read_gguf(const char *path, pco_model_file *file, pco_error *err)
 {
-    pco_status status =
-        data ? pco_gguf_parse(data, size, path, 0, &file->gguf, err) : pco_gguf_open(path, 0, &file->gguf, err);
-    if (!status) status = pco_model_check_kind(path, file->gguf, err);
+    pco_status status = pco_model_check_kind(path, file->gguf, err);
     if (!status) status = pco_family_of_gguf(file->gguf, &file->family, &file->spec, err);
     if (status) return status;
     file->weights = pco_gguf_weights(file->gguf);
@@ -89,6 +88,18 @@ static pco_status model_open_gguf(const char *path, const void *data, size_t siz
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and '%s' %" PRId64, path,
                           pco_tokenizer_vocab_size(file->target), file->spec.stacks[PCO_DECODER].embedding, vocab);
     return status;
+}
+
+static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_error *err)
+{
+    const pco_status status = pco_gguf_open(path, 0, &file->gguf, err);
+    return status ? status : model_read_gguf(path, file, err);
+}
+
+static pco_status model_open_llama2c(const char *path, pco_model_file *file, pco_error *err)
+{
+    const pco_status status = pco_llama2c_open(path, &file->gguf, err);
+    return status ? status : model_read_gguf(path, file, err);
 }
 
 /* Ids that the model is given or that end its text must be rows of its tables. */
@@ -241,7 +252,7 @@ static pco_status model_open_ct2(const char *path, const char *weights, pco_mode
 static pco_status model_open_other(const char *path, const char *found, pco_model_file *file, pco_error *err)
 {
     if (pco_text_ends(found, ".bin")) return model_open_ct2(path, found, file, err);
-    if (pco_text_ends(found, ".gguf")) return model_open_gguf(found, NULL, 0, file, err);
+    if (pco_text_ends(found, ".gguf")) return model_open_gguf(found, file, err);
     return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                     "%s is an adapter, which runs beside the model that it was trained with: give that, and this as "
                     "--adapter",
@@ -332,7 +343,8 @@ pco_status pco_model_file_open_memory(const void *data, size_t size, pco_model_f
     pco_model_file *file = model_file_create("a model in memory", err);
     *out = NULL;
     if (!file) return PCO_ERROR_OUT_OF_HOST_MEMORY;
-    pco_status status = model_open_gguf(file->path, data, size, file, err);
+    pco_status status = pco_gguf_parse(data, size, file->path, 0, &file->gguf, err);
+    if (!status) status = model_read_gguf(file->path, file, err);
     if (!status) status = model_check_graphs(file, err);
     if (status)
         pco_model_file_close(file);
@@ -350,12 +362,15 @@ pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error
     pco_model_file *file = model_file_create(path, err);
     if (!file) return PCO_ERROR_OUT_OF_HOST_MEMORY;
     pco_status status = PCO_OK;
-    int is_gguf = 0;
+    int is_gguf = 0, is_llama2c = 0;
     if (!S_ISDIR(info.st_mode)) status = model_is_gguf(path, &is_gguf, err);
+    if (!S_ISDIR(info.st_mode) && !status && !is_gguf) status = pco_llama2c_is(path, &is_llama2c, err);
     if (S_ISDIR(info.st_mode))
         status = model_open_folder(path, file, err);
     else if (is_gguf)
-        status = model_open_gguf(path, NULL, 0, file, err);
+        status = model_open_gguf(path, file, err);
+    else if (is_llama2c)
+        status = model_open_llama2c(path, file, err);
     else if (!status)
         status = pco_model_refuse(path, err);
     if (!status) status = model_check_graphs(file, err);

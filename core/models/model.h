@@ -18,11 +18,11 @@ typedef struct pco_model_file {
                                        differ; NULL when the file has none */
     int32_t ends[PCO_MODEL_ENDS];   /* tokens that end a text, beside those that the tokenizer knows of */
     uint32_t n_ends;
-    pco_gguf *gguf; /* what holds the weights */
+    pco_gguf *gguf; /* what holds the weights; also of a file of llama2.c */
     pco_weights *safetensors;
 } pco_model_file;
 
-/* Opens a .gguf file or a folder. The caller closes *file. Errors: IO; FORMAT and NOT_FOUND for what is wrong
+/* Opens a .gguf file, one of llama2.c or a folder. The caller closes *file. Errors: IO; FORMAT and NOT_FOUND for what is wrong
  * or missing in the files, by name; UNSUPPORTED for another architecture, model type or tokenizer, by name.
  */
 pco_status pco_model_file_open(const char *path, pco_model_file **file, pco_error *err) PCO_NODISCARD;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/json.h"
+#include "formats/llama2c.h"
 #include "text/tokenizer_kinds.h"
 
 static pco_status folder_json(const char *path, pco_tokenizer **tokenizer, pco_error *err)
@@ -56,10 +57,11 @@ pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokeniz
     return status;
 }
 
-static pco_status folder_gguf(const char *path, pco_tokenizer **tokenizer, pco_error *err)
+static pco_status folder_gguf(const char *path, int is_llama2c, pco_tokenizer **tokenizer, pco_error *err)
 {
     pco_gguf *gguf;
-    pco_status status = pco_gguf_open(path, PCO_GGUF_METADATA_ONLY, &gguf, err);
+    pco_status status =
+        is_llama2c ? pco_llama2c_open(path, &gguf, err) : pco_gguf_open(path, PCO_GGUF_METADATA_ONLY, &gguf, err);
     if (status) return status;
     status = pco_tokenizer_from_gguf(gguf, tokenizer, err);
     pco_gguf_close(gguf);
@@ -89,8 +91,11 @@ pco_status pco_tokenizer_open(const char *path, pco_tokenizer **tokenizer, pco_e
         return status;
     }
     if (!is_gguf && !is_json && is_pieces) return status;
-    if (is_gguf) return folder_gguf(path, tokenizer, err);
+    if (is_gguf) return folder_gguf(path, 0, tokenizer, err);
     if (is_json) return folder_json(path, tokenizer, err);
+    int is_llama2c;
+    status = pco_llama2c_is(path, &is_llama2c, err);
+    if (status || is_llama2c) return status ? status : folder_gguf(path, 1, tokenizer, err);
     return pco_fail(err, PCO_ERROR_FORMAT,
                     "%s: neither a GGUF file, nor a tokenizer.json, nor a model of SentencePiece", path);
 }

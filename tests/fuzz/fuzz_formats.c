@@ -12,12 +12,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../unit/llama2c_builder.h"
 #include "../unit/model_builder.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "cli/inspect.h"
 #include "formats/ct2.h"
 #include "formats/json.h"
+#include "formats/llama2c.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
@@ -31,8 +33,9 @@ enum fuzz_reader {
     FUZZ_GGUF = 8,
     FUZZ_NPY = 16,
     FUZZ_JSON = 32,
-    FUZZ_INSPECT = 64, /* config.json among others */
-    FUZZ_ALL = 127
+    FUZZ_INSPECT = 64,  /* config.json among others */
+    FUZZ_LLAMA2C = 128, /* a checkpoint, and behind the last of its bytes its tokenizer */
+    FUZZ_ALL = 255
 };
 #ifndef FUZZ_READERS
 #define FUZZ_READERS FUZZ_ALL
@@ -72,6 +75,24 @@ static void fuzz_tokenizer(const pco_gguf *gguf)
         free(ids);
     }
     pco_tokenizer_destroy(tokenizer);
+}
+
+/* The last four bytes say how many of the file are the tokenizer's. */
+static int fuzz_llama2c(const uint8_t *data, size_t size)
+{
+    uint32_t tokens = 0;
+    pco_gguf *gguf;
+    pco_error err;
+    if (size < sizeof tokens) return 0;
+    size -= sizeof tokens;
+    memcpy(&tokens, data + size, sizeof tokens);
+    if (tokens > size) tokens = 0;
+    if (pco_llama2c_parse(data, size - tokens, tokens ? data + size - tokens : NULL, tokens, "fuzz", &gguf, &err))
+        return 0;
+    const int sum = fuzz_touch(pco_gguf_weights(gguf));
+    fuzz_tokenizer(gguf);
+    pco_gguf_close(gguf);
+    return sum;
 }
 
 /* The file under test as a path, and a model folder whose config.json it is. */
@@ -153,6 +174,7 @@ static int fuzz_input(const uint8_t *data, size_t size)
     if (FUZZ_READERS & FUZZ_NPY && !pco_npy_parse(data, size, "fuzz", &npy, &err))
         sum += fuzz_touch_bytes(npy.array.data, npy.array.bytes);
     if (FUZZ_READERS & FUZZ_JSON && !pco_json_parse((const char *)data, size, "fuzz", &root, &err)) cJSON_Delete(root);
+    if (FUZZ_READERS & FUZZ_LLAMA2C) sum += fuzz_llama2c(data, size);
     if (FUZZ_READERS & FUZZ_INSPECT) fuzz_inspect(data, size);
     (void)sum;
     return 0;
@@ -231,6 +253,16 @@ static seed fuzz_gguf_seed(const char *model)
     return fuzz_copy(file.data, file.size);
 }
 
+static seed fuzz_llama2c_seed(int version)
+{
+    static built file, tokens;
+    build_llama2c(&file, version, version);
+    build_llama2c_tokens(&tokens);
+    put(&file, tokens.data, tokens.size);
+    put_u32(&file, (uint32_t)tokens.size);
+    return fuzz_copy(file.data, file.size);
+}
+
 static void fuzz_one(const seed *from, size_t size, uint32_t changes)
 {
     seed copy = fuzz_copy(from->data, from->size);
@@ -292,11 +324,18 @@ static size_t fuzz_seeds(seed seeds[MOST])
     static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
     build_llama(&llama, NULL);
     build_llama(&factors, &(built_change){.factors = 1, .value = 8, .least = 1});
-    const seed made[] = {fuzz_safetensors_seed(),           fuzz_npy_seed(),
-                         fuzz_gguf_seed("llama"),           fuzz_gguf_seed("gpt2"),
-                         fuzz_copy(json, sizeof json - 1),  fuzz_copy(config, sizeof config - 1),
-                         fuzz_copy(llama.data, llama.size), fuzz_copy(factors.data, factors.size),
-                         fuzz_copy(hub, sizeof hub - 1),    fuzz_copy(experts, sizeof experts - 1)};
+    const seed made[] = {fuzz_safetensors_seed(),
+                         fuzz_npy_seed(),
+                         fuzz_gguf_seed("llama"),
+                         fuzz_gguf_seed("gpt2"),
+                         fuzz_copy(json, sizeof json - 1),
+                         fuzz_copy(config, sizeof config - 1),
+                         fuzz_copy(llama.data, llama.size),
+                         fuzz_copy(factors.data, factors.size),
+                         fuzz_copy(hub, sizeof hub - 1),
+                         fuzz_copy(experts, sizeof experts - 1),
+                         fuzz_llama2c_seed(0),
+                         fuzz_llama2c_seed(1)};
     const size_t count = sizeof made / sizeof *made;
     memcpy(seeds, made, sizeof made);
     return count;

@@ -7,13 +7,14 @@
 
 enum { STORIES_VOCAB = 512, STORIES_ROWS = 5 };
 
-/* One GGUF file; |y - want| <= tolerance (|want| + rms of the row). Both programs compute the f32 file in
+/* One file; |y - want| <= tolerance (|want| + rms of the row). Both programs compute the f32 file in
  * f32. For f16 weights llama.cpp rounds activations to f16 (2^-12 of each, half a unit), and for q8_0 to 8
  * bits of the largest of 32 (1/254 of it, about 1% of the rms); Portico keeps f32. Through 5 layers that
  * grows by a few: 2e-3 and 5e-2. */
 typedef struct stories_case {
     const char *folder, *name;
     double tolerance;
+    const char *end; /* of the file's name; NULL: .gguf */
     pco_context *context;
     pco_model *model;
 } stories_case;
@@ -50,7 +51,7 @@ static int stories_open(void **state)
     stories_case *c = *state;
     char path[1200];
     pco_error err;
-    snprintf(path, sizeof path, "%s/%s.gguf", c->folder, c->name);
+    snprintf(path, sizeof path, "%s/%s%s", c->folder, c->name, c->end ? c->end : ".gguf");
     /* the file says 128; 512 is what the model was trained with */
     const pco_model_params params = {.size = sizeof params, .context_length = 512};
     if (!pco_context_create(NULL, &c->context, &err) && !pco_model_open(c->context, path, &params, &c->model, &err))
@@ -184,11 +185,17 @@ int main(int argc, char **argv)
         return 77;
     }
     stories_case f32 = {.folder = argv[1], .name = "stories260K", .tolerance = 1e-5};
+    stories_case llama2c_0 = {.folder = argv[1], .name = "stories260K", .tolerance = 1e-5, .end = ".bin"};
+    stories_case llama2c_1 = {.folder = argv[1], .name = "stories260K", .tolerance = 1e-5, .end = ".v1.bin"};
     stories_case f16 = {.folder = argv[1], .name = "stories260K-f16", .tolerance = 2e-3};
     stories_case q8_0 = {.folder = argv[1], .name = "stories260K-q8_0-f16", .tolerance = 5e-2};
     stories_case q5_0 = {.folder = argv[1], .name = "stories260K-q5_0-q8_0-f16", .tolerance = 5e-2};
     const struct CMUnitTest tests[] = {
         {"f32: llama2.c's text", test_greedy_text, stories_open, stories_close, &f32},
+        {"llama2.c, version 0: its text", test_greedy_text, stories_open, stories_close, &llama2c_0},
+        {"llama2.c, version 0: logits", test_logits, stories_open, stories_close, &llama2c_0},
+        {"llama2.c, version 1: its text", test_greedy_text, stories_open, stories_close, &llama2c_1},
+        {"llama2.c, version 1: logits", test_logits, stories_open, stories_close, &llama2c_1},
         {"f32: logits", test_logits, stories_open, stories_close, &f32},
         {"f32: tokens", test_greedy_tokens, stories_open, stories_close, &f32},
         {"f32: generate", test_generate, stories_open, stories_close, &f32},
