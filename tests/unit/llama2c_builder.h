@@ -42,7 +42,7 @@ static const l2c_tensor l2c_orders[2][12] = {
 static inline float l2c_value(const char *name, int layer, int i)
 {
     int letters = 0;
-    for (const char *at = strrchr(name, '.') - 1; *at != '.' && at >= name; at--) letters = letters * 3 + *at;
+    for (const char *at = strrchr(name, '.') - 1; at >= name && *at != '.'; at--) letters = letters * 3 + *at;
     return (float)(letters % 8191) + (float)layer / 2 + (float)i / 1024;
 }
 
