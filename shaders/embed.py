@@ -21,6 +21,7 @@ code either, and a line says so. A kernel that does not compile stops the build.
 
 import argparse
 import concurrent.futures
+import functools
 import hashlib
 import os
 import re
@@ -227,6 +228,7 @@ def compile_spirv(kernel, text, glslc, folder, extra=()):
         return file.read(), done.stderr
 
 
+@functools.lru_cache(1024)
 def fnv1a(data):
     value = 0xcbf29ce484222325
     for byte in data:

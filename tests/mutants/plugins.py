@@ -1,6 +1,7 @@
 """Plugins with a fault in them, made without a build of their own: only the kernels that changed are compiled (without
 optimisation), one object of the lowering at most, and the rest is linked from the build folder."""
 
+import functools
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ from sources import embed
 WINDOW = 1008  # 16 times an odd number: parts of it are not whole words by chance
 GROUPS = 5
 SANITIZERS = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-g']
-UNITS = ['cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
+UNITS = ['lowering', 'cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
 
 
 class Invalid(Exception):
@@ -40,22 +41,39 @@ class Edited(embed.Sources):
         return self.edited if name == self.name else super().text(name)
 
 
+@functools.lru_cache(None)
+def table_rows():
+    return embed.read_table(sources.SHADERS)
+
+
+@functools.lru_cache(None)
+def unchanged(backend):
+    """The texts of all rows without a fault."""
+    plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
+    return [plain(row, Edited()) for row in table_rows()]
+
+
+@functools.lru_cache(None)
+def commands(build):
+    """How the build compiles each object."""
+    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+        return {entry['output']: entry['command'] for entry in json.load(file)}
+
+
 class Builder:
     """Makes plugins of one backend ('vulkan' or 'opencl') in a scratch folder of its own."""
 
     def __init__(self, backend, build, scratch, kept):
         self.backend, self.build, self.scratch, self.kept = backend, build, scratch, kept
-        self.rows = embed.read_table(sources.SHADERS)
+        self.rows = table_rows()
         self.plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
         self.has_code = self.rows_with_code()
-        self.originals = [self.plain(row, Edited()) for row in self.rows]
+        self.originals = unchanged(backend)
         os.makedirs(os.path.join(scratch, 'plugins'), exist_ok=True)
         os.makedirs(kept, exist_ok=True)
         folder = os.path.join(build, 'backends', f'{backend}.so.p')
         self.objects = {name: os.path.join(folder, name) for name in sorted(os.listdir(folder))
                         if name.endswith('.o') and 'kernels_' not in name}
-        with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
-            self.commands = {entry['output']: shlex.split(entry['command']) for entry in json.load(file)}
         self.plugin = os.path.join(scratch, 'plugins', f'{backend}.so')
         self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
         self.few_groups = False  # GROUPS in each dimension of a grid, which then has more groups than are asked for
@@ -134,7 +152,7 @@ class Builder:
         with open(source, 'w', encoding='utf-8') as file:
             file.write(text)
         command, skip = [], False
-        for word in self.commands[output]:
+        for word in shlex.split(commands(self.build)[output]):
             if skip:
                 skip = False
             elif word in ('-o', '-c', '-MQ', '-MF'):

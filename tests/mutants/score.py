@@ -365,14 +365,15 @@ def measure(course, mutant, worker):
             row['outcome'] = 'same'
         # The rest takes minutes, mostly for faults that are none: those are argued away before it, by who looks.
         if row['outcome'] == 'survived' and backend == 'vulkan' and not arguments.alone and mutant.name not in course.argued:
-            by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
+            by = sees_unit(course, mutant, worker)
+            if not by and mutant.kind != 'barrier':
+                by = sees_windows(course, mutant, stages, worker)
             if not by and (mutant.family == 'kernels' or mutant.file.endswith('lower_matmul.c')):
                 by = (sees_memory(course, mutant, stages, worker) or
                       sees_memory(course, mutant, stages, worker, few_groups=True))
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
-            by = (by or sees_unit(course, mutant, worker) or sees_sanitizer(course, mutant, stages, worker) or
-                  sees_pocl(course, mutant, stages, worker))
+            by = by or sees_sanitizer(course, mutant, stages, worker) or sees_pocl(course, mutant, stages, worker)
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:

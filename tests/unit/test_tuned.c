@@ -63,7 +63,36 @@ static void test_tables(void **state)
     }
 }
 
-/* The program interface lists the same, and refuses what is not there. */
+/* The value of a constant that is set; 0: it is not. */
+static uint32_t set_value(const tuned_run *run, const gpu_constant *constant)
+{
+    uint32_t value = 0;
+    for (uint32_t s = 0; s < run->device.gpu.n_settings; s++)
+        if (run->device.gpu.settings[s].constant == constant) value = run->device.gpu.settings[s].value;
+    return value;
+}
+
+/* Constants of a variant are set and forgotten one by one. */
+static void check_settings(tuned_run *run, uint32_t op, const gpu_variant *variant, uint32_t n)
+{
+    for (uint32_t first = 0; first < n; first++) {
+        for (uint32_t c = 0; c < n; c++) {
+            const gpu_constant *one = &variant->constants[c];
+            const uint32_t value = one->values[one->values[0] == one->initial];
+            check_ok(pco_gpu_program_api.tune(&run->device, op, variant->name, one->name, value, &err));
+        }
+        for (uint32_t gone = 0; gone < n; gone++) {
+            const gpu_constant *one = &variant->constants[(first + gone) % n];
+            assert_int_equal(run->device.gpu.n_settings, n - gone);
+            check_ok(pco_gpu_program_api.tune(&run->device, op, variant->name, one->name, one->initial, &err));
+            for (uint32_t c = 0; c < n; c++)
+                assert_int_equal(set_value(run, &variant->constants[(first + c) % n]) != 0, c > gone);
+        }
+        assert_int_equal(run->device.gpu.n_settings, 0);
+    }
+}
+
+/* The program interface lists the same, all of it and no more, and refuses what is not there. */
 static void test_listed(void **state)
 {
     (void)state;
@@ -75,12 +104,19 @@ static void test_listed(void **state)
         const tuned_constant *of = &run.constants[k];
         pco_tunable listed[GPU_MAX_CONSTANTS];
         const uint32_t i = (uint32_t)(of->constant - of->variant->constants);
-        assert_true(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS) > i);
+        pco_tunable few[2] = {{.name = "none"}, {.name = "none"}};
+        uint32_t n = 0, n_values = 0;
+        while (n < GPU_MAX_CONSTANTS && of->variant->constants[n].name) n++;
+        while (n_values < GPU_MAX_VALUES && of->constant->values[n_values]) n_values++;
+        assert_true(i < n);
+        assert_int_equal(api->tunables(&run.device, of->op, of->variant->name, few, 1), n);
+        assert_string_equal(few[1].name, "none");
+        assert_int_equal(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS), n);
         assert_string_equal(listed[i].name, of->constant->name);
         assert_int_equal(listed[i].initial, of->constant->initial);
         assert_ptr_equal(listed[i].values, of->constant->values);
-        assert_true(listed[i].n_values >= 2 &&
-                    !(listed[i].n_values < GPU_MAX_VALUES && listed[i].values[listed[i].n_values]));
+        assert_int_equal(listed[i].n_values, n_values);
+        check_settings(&run, of->op, of->variant, n);
     }
     assert_int_equal(api->tunables(&run.device, PCO_OP_MATMUL, "none", NULL, 0), 0);
     assert_int_equal(api->tunables(&run.device, PCO_OP_LIMIT, "naive", NULL, 0), 0);
