@@ -13,11 +13,11 @@ static inline double cpu_iq4_nl_at(const unsigned char *block, int j)
 
 static const float block_curve[16] = {CPU_CURVE};
 
-CPU_INLINE float block_iq4_nl(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_iq4_nl(const unsigned char *block, int part, v_f32 *weight)
 {
     (void)part;
     v_nibbles(block + 2, block_curve, weight);
-    return block_half(block);
+    return v_half(block);
 }
 
 #endif

@@ -17,10 +17,10 @@ static inline double cpu_iq4_xs_at(const unsigned char *block, int j)
 #else
 
 /* The factor is exact, and so are the weights: 11 bits of the f16, 5 of the scale, 7 of the table. */
-CPU_INLINE float block_iq4_xs(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_iq4_xs(const unsigned char *block, int part, v_f32 *weight)
 {
     v_nibbles(block + 8 + part * 16, block_curve, weight);
-    return block_half(block) * (float)cpu_iq4_xs_scale(block, part);
+    return v_splat(block_half(block) * (float)cpu_iq4_xs_scale(block, part));
 }
 
 #endif

@@ -17,12 +17,12 @@ static inline double cpu_mxfp4_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_mxfp4(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_mxfp4(const unsigned char *block, int part, v_f32 *weight)
 {
     static const float levels[16] = {CPU_E2M1};
     (void)part;
     v_nibbles(block + 1, levels, weight);
-    return cpu_mxfp4_scale(block[0]);
+    return v_splat(cpu_mxfp4_scale(block[0]));
 }
 
 #endif

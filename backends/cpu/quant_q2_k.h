@@ -11,7 +11,7 @@ static inline double cpu_q2_k_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_q2_k(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q2_k(const unsigned char *block, int part, v_f32 *weight)
 {
     const float d = block_half(block + 80), e = block_half(block + 82);
     const unsigned char *at = block + 16 + part / 4 * 32;
@@ -22,7 +22,7 @@ CPU_INLINE float block_q2_k(const unsigned char *block, int part, v_f32 *weight)
         weight[j] =
             v_fma(v_splat(d * (float)(both & 15)), __builtin_convertvector(q, v_f32), v_splat(-e * (float)(both >> 4)));
     }
-    return 1;
+    return v_splat(1);
 }
 
 #endif

@@ -17,7 +17,7 @@ static inline double cpu_q3_k_at(const unsigned char *block, int j)
 #else
 
 /* Exact: 11 bits of the f16, 5 of the scale, 2 of the number. */
-CPU_INLINE float block_q3_k(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q3_k(const unsigned char *block, int part, v_f32 *weight)
 {
     const float d = block_half(block + 108);
     const unsigned char *low = block + 32 + part / 4 * 32;
@@ -28,7 +28,7 @@ CPU_INLINE float block_q3_k(const unsigned char *block, int part, v_f32 *weight)
         const float scale = d * (float)cpu_q3_k_scale(block, part * 2 + j * LANES / 16);
         weight[j] = v_splat(scale) * __builtin_convertvector((l | h << 2) - 4, v_f32);
     }
-    return 1;
+    return v_splat(1);
 }
 
 #endif

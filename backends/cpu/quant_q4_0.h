@@ -9,16 +9,11 @@ static inline double cpu_q4_0_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_q4_0(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q4_0(const unsigned char *block, int part, v_f32 *weight)
 {
     (void)part;
-    _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
-    {
-        const v_i32 w = v_widen_u8(block + 2 + j * LANES);
-        weight[j] = __builtin_convertvector((w & 15) - 8, v_f32);
-        weight[j + BLOCK_VECTORS / 2] = __builtin_convertvector((w >> 4) - 8, v_f32);
-    }
-    return block_half(block);
+    v_lines(block + 2, v_splat(1), v_splat(-8), weight);
+    return v_half(block);
 }
 
 #endif

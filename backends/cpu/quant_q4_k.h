@@ -13,7 +13,7 @@ static inline double cpu_q4_k_at(const unsigned char *block, int j)
 #else
 
 /* All products are exact, so that a weight is rounded once, whatever v_fma is. */
-CPU_INLINE float block_q4_k(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q4_k(const unsigned char *block, int part, v_f32 *weight)
 {
     const cpu_six_bits six = cpu_six_bits_at(block + 4, part);
     const v_f32 scale = v_splat(block_half(block) * (float)six.scale),
@@ -21,10 +21,9 @@ CPU_INLINE float block_q4_k(const unsigned char *block, int part, v_f32 *weight)
     const unsigned char *at = block + 16 + part / 2 * 32;
     _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++)
     {
-        const v_i32 q = v_widen_u8(at + j * LANES) >> (part % 2 * 4) & 15;
-        weight[j] = v_fma(scale, __builtin_convertvector(q, v_f32), least);
+        weight[j] = v_line(v_nibble(v_widen_u8(at + j * LANES) >> (part % 2 * 4)), scale, least);
     }
-    return 1;
+    return v_splat(1);
 }
 
 #endif

@@ -10,7 +10,7 @@ static inline double cpu_q5_0_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_q5_0(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q5_0(const unsigned char *block, int part, v_f32 *weight)
 {
     (void)part;
     const uint32_t high = (uint32_t)cpu_u16_at(block + 2) | (uint32_t)cpu_u16_at(block + 4) << 16;
@@ -21,7 +21,7 @@ CPU_INLINE float block_q5_0(const unsigned char *block, int part, v_f32 *weight)
         weight[j + BLOCK_VECTORS / 2] =
             __builtin_convertvector(((w >> 4) | v_fifth(high >> (16 + j * LANES))) - 16, v_f32);
     }
-    return block_half(block);
+    return v_half(block);
 }
 
 #endif

@@ -9,11 +9,11 @@ static inline double cpu_q5_1_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_q5_1(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q5_1(const unsigned char *block, int part, v_f32 *weight)
 {
     (void)part;
     const uint32_t high = (uint32_t)cpu_u16_at(block + 4) | (uint32_t)cpu_u16_at(block + 6) << 16;
-    const v_f32 scale = v_splat(block_half(block)), least = v_splat(block_half(block + 2));
+    const v_f32 scale = v_half(block), least = v_half(block + 2);
     _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
     {
         const v_i32 w = v_widen_u8(block + 8 + j * LANES);
@@ -21,7 +21,7 @@ CPU_INLINE float block_q5_1(const unsigned char *block, int part, v_f32 *weight)
         weight[j] = v_fma(scale, __builtin_convertvector(l, v_f32), least);
         weight[j + BLOCK_VECTORS / 2] = v_fma(scale, __builtin_convertvector(h, v_f32), least);
     }
-    return 1;
+    return v_splat(1);
 }
 
 #endif

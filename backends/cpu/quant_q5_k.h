@@ -12,7 +12,7 @@ static inline double cpu_q5_k_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_q5_k(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q5_k(const unsigned char *block, int part, v_f32 *weight)
 {
     const cpu_six_bits six = cpu_six_bits_at(block + 4, part);
     const v_f32 scale = v_splat(block_half(block) * (float)six.scale),
@@ -24,7 +24,7 @@ CPU_INLINE float block_q5_k(const unsigned char *block, int part, v_f32 *weight)
                     h = v_widen_u8(high + j * LANES) >> part & 1;
         weight[j] = v_fma(scale, __builtin_convertvector(l | h << 4, v_f32), least);
     }
-    return 1;
+    return v_splat(1);
 }
 
 #endif

@@ -13,7 +13,7 @@ static inline double cpu_q6_k_at(const unsigned char *block, int j)
 #else
 
 /* Exact: 11 bits of the f16, 7 of the scale, 5 of the number. */
-CPU_INLINE float block_q6_k(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q6_k(const unsigned char *block, int part, v_f32 *weight)
 {
     const int half = part / 4, g = part % 4;
     const unsigned char *low = block + 64 * half + 32 * (g & 1), *high = block + 128 + 32 * half;
@@ -25,7 +25,7 @@ CPU_INLINE float block_q6_k(const unsigned char *block, int part, v_f32 *weight)
         const float scale = d * (float)(int8_t)block[192 + part * 2 + j * LANES / 16];
         weight[j] = v_splat(scale) * __builtin_convertvector((l | h << 4) - 32, v_f32);
     }
-    return 1;
+    return v_splat(1);
 }
 
 #endif

@@ -8,11 +8,11 @@ static inline double cpu_q8_0_at(const unsigned char *block, int j)
 
 #else
 
-CPU_INLINE float block_q8_0(const unsigned char *block, int part, v_f32 *weight)
+CPU_INLINE v_f32 block_q8_0(const unsigned char *block, int part, v_f32 *weight)
 {
     (void)part;
     _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++) weight[j] = v_load_i8(block + 2 + j * LANES);
-    return block_half(block);
+    return v_half(block);
 }
 
 #endif

@@ -1,12 +1,25 @@
 /* Rows of quantised weights: their values, and products with few rows. A block is taken in parts of CPU_PART weights.
  */
 
+/* An f16, for what is multiplied once more. */
 CPU_INLINE float block_half(const unsigned char *at)
 {
 #if defined(CPU_AVX512) || defined(CPU_AVX2)
     return _cvtsh_ss(cpu_u16_at(at));
 #else
     return cpu_half_at(at);
+#endif
+}
+
+/* The same in all lanes, as it is. */
+CPU_INLINE v_f32 v_half(const unsigned char *at)
+{
+#if defined(CPU_AVX512)
+    return (v_f32)_mm512_cvtph_ps(_mm256_set1_epi16((short)cpu_u16_at(at)));
+#elif defined(CPU_AVX2)
+    return (v_f32)_mm256_cvtph_ps(_mm_set1_epi16((short)cpu_u16_at(at)));
+#else
+    return v_splat(cpu_half_at(at));
 #endif
 }
 
@@ -28,13 +41,46 @@ CPU_INLINE v_f32 v_entries(const float *table, v_i32 index)
 #endif
 }
 
+/* What v_entries and v_line look at of a number. AVX-512's look-ups themselves leave out what lies above. */
+CPU_INLINE v_i32 v_nibble(v_i32 q)
+{
+#if defined(CPU_AVX512)
+    return q;
+#else
+    return q & 15;
+#endif
+}
+
+/* scale * i + least for i = v_nibble(q), rounded as v_fma rounds. In AVX-512 all 16 are made at once and looked up: a
+ * compiler makes them once for the vectors of a block. */
+CPU_INLINE v_f32 v_line(v_i32 q, v_f32 scale, v_f32 least)
+{
+#if defined(CPU_AVX512)
+    const v_f32 numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (v_f32)_mm512_permutexvar_ps((__m512i)q, (__m512)v_fma(scale, numbers, least));
+#else
+    return v_fma(scale, __builtin_convertvector(q, v_f32), least);
+#endif
+}
+
+/* The same of the numbers in 16 bytes of two nibbles, those of the low ones first. */
+CPU_INLINE void v_lines(const unsigned char *at, v_f32 scale, v_f32 least, v_f32 *weight)
+{
+    _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
+    {
+        const v_i32 w = v_widen_u8(at + j * LANES);
+        weight[j] = v_line(v_nibble(w), scale, least);
+        weight[j + BLOCK_VECTORS / 2] = v_line(w >> 4, scale, least);
+    }
+}
+
 /* The entries that 16 bytes of two nibbles name, those of the low ones first. */
 CPU_INLINE void v_nibbles(const unsigned char *at, const float *table, v_f32 *weight)
 {
     _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
     {
         const v_i32 w = v_widen_u8(at + j * LANES);
-        weight[j] = v_entries(table, w & 15);
+        weight[j] = v_entries(table, v_nibble(w));
         weight[j + BLOCK_VECTORS / 2] = v_entries(table, w >> 4);
     }
 }
@@ -65,7 +111,7 @@ CPU_INLINE v_i32 v_fifth(uint32_t bits)
         for (int64_t i = 0; i < n / CPU_PART; i++, y += CPU_PART) { \
             v_f32 weight[BLOCK_VECTORS]; \
             const int part = (int)(i % ((weights) / CPU_PART)); \
-            const v_f32 d = v_splat(block_##name(block, part, weight)); \
+            const v_f32 d = block_##name(block, part, weight); \
             for (int j = 0; j < BLOCK_VECTORS; j++) v_store(y + j * LANES, d * weight[j]); \
             if (part == (weights) / CPU_PART - 1) block += bytes; \
         } \
@@ -83,7 +129,7 @@ PCO_QUANTISED_DTYPES(CPU_LOAD_QUANTISED)
             { \
                 if (odd && i + 1 >= parts) break; \
                 const int part = (int)((i + odd) % ((weights) / CPU_PART)); \
-                v_f32 d = v_splat(block_##name(block, part, weight)); \
+                v_f32 d = block_##name(block, part, weight); \
                 _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) \
                 { \
                     const float *at = x + r * x_row + (i + odd) * CPU_PART; \
