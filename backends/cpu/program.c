@@ -6,8 +6,17 @@
 
 #include <time.h>
 
+/* Where a node reads an input of the part, or a run value: what cpu_lend changes. A view of it counts too, and the node
+ * that makes it, which then has nothing to copy. */
+typedef struct cpu_link {
+    unsigned char **at, *home;
+    uint32_t tensor;
+    uint64_t offset; /* of a view */
+} cpu_link;
+
 struct pco_program {
-    uint32_t n_nodes;
+    uint32_t n_nodes, n_links;
+    cpu_link *links;
     bool profiling;
     uint64_t *nanoseconds; /* n_nodes, of the last run */
     cpu_node nodes[];
@@ -86,9 +95,59 @@ static void cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan,
     node->attempt = node->op->attempt;
 }
 
+/* Whose memory a tensor of a part lies in. */
+static uint32_t cpu_root(const pco_part *part, uint32_t tensor)
+{
+    while (part->tensors[tensor].alias != PCO_NONE) tensor = part->tensors[tensor].alias;
+    return tensor;
+}
+
+static void cpu_link_tensor(pco_program *program, const pco_part *part, const pco_plan *plan, uint32_t tensor,
+                            cpu_tensor *of)
+{
+    if (tensor == PCO_NONE || !of->data) return;
+    const uint32_t root = cpu_root(part, tensor), kind = part->tensors[root].kind;
+    if (kind != PCO_KIND_INPUT && kind != PCO_KIND_VALUE) return;
+    program->links[program->n_links++] =
+        (cpu_link){.at = &of->data,
+                   .home = of->data,
+                   .tensor = root,
+                   .offset = plan->tensors[tensor].offset - plan->tensors[root].offset};
+}
+
+static pco_status cpu_link_all(pco_device *device, pco_program *program, const pco_part *part, const pco_plan *plan,
+                               pco_error *err)
+{
+    const pco_host *host = device->host;
+    size_t most = 0;
+    for (uint32_t i = 0; i < part->n_nodes; i++) most += part->nodes[i].n_inputs + part->nodes[i].n_outputs;
+    program->links = host->allocate(host->user, most * sizeof *program->links + 8, 64);
+    if (!program->links)
+        return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the operands of %u nodes", part->n_nodes);
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        const pco_node *from = &part->nodes[i];
+        cpu_node *node = &program->nodes[i];
+        for (uint32_t k = 0; k < node->n_inputs; k++)
+            cpu_link_tensor(program, part, plan, from->inputs[k], &node->in[k]);
+        for (uint32_t k = 0; k < node->n_outputs; k++)
+            cpu_link_tensor(program, part, plan, from->outputs[k], &node->out[k]);
+    }
+    return PCO_OK;
+}
+
+static void cpu_lend(pco_device *device, pco_program *program, uint32_t tensor, const void *data)
+{
+    (void)device;
+    for (uint32_t i = 0; i < program->n_links; i++) {
+        const cpu_link *link = &program->links[i];
+        if (link->tensor == tensor) *link->at = data ? (unsigned char *)(uintptr_t)data + link->offset : link->home;
+    }
+}
+
 static void cpu_program_destroy(pco_device *device, pco_program *program)
 {
     if (!program) return;
+    device->host->release(device->host->user, program->links);
     device->host->release(device->host->user, program->nanoseconds);
     device->host->release(device->host->user, program);
 }
@@ -101,7 +160,7 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
     size_t bytes = sizeof(pco_program) + part->n_nodes * sizeof(cpu_node);
     pco_program *made = host->allocate(host->user, bytes, 64);
     if (!made) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u nodes", part->n_nodes);
-    made->n_nodes = part->n_nodes;
+    made->n_nodes = part->n_nodes, made->n_links = 0, made->links = NULL;
     made->profiling = device->profiling;
     made->nanoseconds = host->allocate(host->user, part->n_nodes * sizeof(uint64_t) + 8, 64);
     pco_status status = PCO_OK;
@@ -118,6 +177,7 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
         cpu_bind(&made->nodes[i], &part->nodes[i], plan, variant);
         made->nodes[i].name = "";
     }
+    if (!status) status = cpu_link_all(device, made, part, plan, err);
     if (status) {
         cpu_program_destroy(device, made);
         return status;
@@ -190,6 +250,7 @@ const pco_program_api cpu_program_api = {
     .segments = cpu_segments,
     .timings = cpu_timings,
     .segments_until = cpu_segments_until,
+    .lend = cpu_lend,
 };
 
 const pco_queue_api cpu_queue_api = {.size = sizeof(pco_queue_api), .submit = cpu_submit, .wait = cpu_wait};

@@ -396,6 +396,7 @@ pco_status pco_executable_write(pco_executable *executable, uint32_t handle, con
     EXECUTABLE_NEEDS(executable);
     PCO_NEEDS_SOME(data, bytes);
     pco_status status = executable_check(executable, handle, bytes, 0, err);
+    if (!status) executable_take_back(executable, handle);
     for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
         const session_part *part = &executable->parts[p];
         const session_slot *slot = &executable->session->slots[part->slot];

@@ -45,7 +45,66 @@ pco_status pco_executable_map(pco_executable *executable, uint32_t handle, void 
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "the host cannot address tensor '%s' on device %s", x->name,
                         slot->entry->id);
     *address = base + place->offset;
+    if (x->kind != PCO_KIND_OUTPUT) executable_take_back(executable, handle);
     if (x->kind != PCO_KIND_OUTPUT) executable_give(executable, handle); /* the host writes it there */
+    return PCO_OK;
+}
+
+/* ---- memory of the caller ---- */
+
+/* Tells the parts that read the input where it lies. */
+static void executable_move(pco_executable *executable, uint32_t handle, const void *data)
+{
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        const uint32_t local = part->local[handle];
+        if (local != PCO_NONE && part->places[local].buffer != PCO_NONE)
+            slot->plugin->program->lend(slot->device, part->program, local, data);
+    }
+}
+
+void executable_take_back(pco_executable *executable, uint32_t handle)
+{
+    if (executable->given[handle] != EXECUTABLE_LENT) return;
+    executable_move(executable, handle, NULL);
+    executable->given[handle] = 0;
+    executable->n_missing++;
+}
+
+pco_status pco_executable_lend(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
+                               pco_error *err)
+{
+    EXECUTABLE_NEEDS(executable);
+    pco_status status = executable_check(executable, handle, data ? bytes : 0, 0, err);
+    if (status) return status;
+    const pco_tensor *x = pco_executable_describe(executable, handle);
+    const uint64_t unit = pco_dtype_block_bytes(x->dtype);
+    if (!data) {
+        executable_take_back(executable, handle);
+        return PCO_OK;
+    }
+    if (bytes != x->bytes)
+        return pco_fail(err, PCO_ERROR_INVALID, "tensor '%s' has %" PRIu64 " bytes, not %" PRIu64, x->name, x->bytes,
+                        bytes);
+    if (unit <= 8 && (uintptr_t)data % unit)
+        return pco_fail(err, PCO_ERROR_INVALID, "the memory lent for '%s' is not aligned to %" PRIu64 " bytes", x->name,
+                        unit);
+    int readers = 0;
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        if (part->local[handle] == PCO_NONE || part->places[part->local[handle]].buffer == PCO_NONE) continue;
+        if (!slot->plugin->program->lend)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "device %s does not read memory of the host: write '%s' with pco_executable_write",
+                            slot->entry->id, x->name);
+        readers++;
+    }
+    if (!readers) return PCO_OK;
+    executable_move(executable, handle, data);
+    executable_give(executable, handle);
+    executable->given[handle] = EXECUTABLE_LENT;
     return PCO_OK;
 }
 

@@ -65,7 +65,7 @@ static const check_function CHECK_PROGRAM[] = {
     CHECK_MUST(pco_program_api, segments), CHECK_MAY(pco_program_api, timings),
     CHECK_MAY(pco_program_api, describe),  CHECK_MAY(pco_program_api, segments_until),
     CHECK_MAY(pco_program_api, pipelines), CHECK_MAY(pco_program_api, tunables),
-    CHECK_MAY(pco_program_api, tune)};
+    CHECK_MAY(pco_program_api, tune),      CHECK_MAY(pco_program_api, lend)};
 CHECK_COMPLETE(pco_program_api, supports, sizeof(pco_program_api), CHECK_PROGRAM);
 
 static const check_function CHECK_QUEUE[] = {CHECK_MUST(pco_queue_api, submit), CHECK_MUST(pco_queue_api, wait)};

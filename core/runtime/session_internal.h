@@ -185,6 +185,8 @@ typedef struct executable_copy {
     unsigned char *from_address, *to_address; /* where the host finds it, or NULL */
 } executable_copy;
 
+enum { EXECUTABLE_LENT = 2 };
+
 struct pco_executable {
     pco_session *session;
     pco_executable *next; /* of the session */
@@ -198,7 +200,8 @@ struct pco_executable {
     void *staging;
     uint64_t staging_bytes;
     uint32_t cpu_nodes, decomposed;
-    unsigned char *given; /* of each tensor: 0: an input or run value that parts read, and nobody has written yet */
+    unsigned char *given; /* of each tensor: 0: an input or run value that parts read, and nobody has written yet;
+                             EXECUTABLE_LENT: it lies in the caller's memory */
     uint32_t n_missing;   /* how many are 0 */
     int ran;              /* 1: a run was started */
     int running;          /* 1: segments of running_part were submitted, and not waited for */
@@ -216,6 +219,8 @@ pco_status executable_check(const pco_executable *executable, uint32_t handle, u
 
 /* An input or run value has been written, or the host was told where it lies. */
 void executable_give(pco_executable *executable, uint32_t handle);
+/* It is no longer read in memory that was lent, but in its place: before it is written there. */
+void executable_take_back(pco_executable *executable, uint32_t handle);
 
 void session_part_destroy(pco_session *session, session_part *part);
 

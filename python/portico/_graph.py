@@ -196,6 +196,7 @@ class Program:
         self._handles = [0 if leaf.is_state else native.executable_tensor(handle, f"in{index}".encode())
                          for index, leaf in enumerate(leaves)]
         self._bound = [None] * len(leaves)
+        self._lends = session.on_cpu
         self._results = [native.executable_tensor(handle, f"out{index}".encode()) for index in range(len(roots))]
         session.alive.add(self)
         for state in self.states:
@@ -229,10 +230,7 @@ class Program:
                 continue
             bound[index] = data if leaf._own else None
             if data.size:
-                status = native.executable_write(handle, self._handles[index], data.__array_interface__["data"][0],
-                                                 data.nbytes, error)
-                if status:
-                    raise native.failure(status)
+                self._give(index, data, error)
         status = native.executable_run(handle, error)
         if status:
             raise native.failure(status)
@@ -250,6 +248,18 @@ class Program:
             for state in self.written:
                 state.written = now
         return results
+
+    def _give(self, index, data, error):
+        """A leaf's value: where the device reads memory of the host, it is not copied, and lives until the run has ended or,
+        if it is bound, until there is another."""
+        where = data.__array_interface__["data"][0]
+        if self._lends:
+            if not native.executable_lend(self.handle, self._handles[index], where, data.nbytes, error):
+                return
+            self._lends = bool(where % data.itemsize)  # an array at an odd address is no reason to copy the others
+        status = native.executable_write(self.handle, self._handles[index], where, data.nbytes, error)
+        if status:
+            raise native.failure(status)
 
     def statistics(self):
         """What the program is made of: nodes, parts, cpu_nodes, arena_bytes and more."""

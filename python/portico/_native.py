@@ -288,6 +288,7 @@ executable_create = _function(_runs, "pco_executable_create", c_int, _handle, _h
 executable_destroy = _function(_runs, "pco_executable_destroy", None, _handle)
 executable_tensor = _function(_builds, "pco_executable_tensor", c_uint32, _handle, c_char_p)
 executable_write = _function(_runs, "pco_executable_write", c_int, _handle, c_uint32, c_void_p, c_uint64, _err)
+executable_lend = _function(_builds, "pco_executable_lend", c_int, _handle, c_uint32, c_void_p, c_uint64, _err)
 executable_read = _function(_runs, "pco_executable_read", c_int, _handle, c_uint32, c_void_p, c_uint64, _err)
 executable_run = _function(_runs, "pco_executable_run", c_int, _handle, _err)
 executable_inspect = _function(_builds, "pco_executable_inspect", c_int, _handle, POINTER(ExecutableStats), _err)

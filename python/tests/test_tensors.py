@@ -2,6 +2,8 @@
 
 Bounds: with u = 2^-24, an elementwise function is within 4 ulp on every device that the conformance suite passes, sums of
 n terms within n u times the sum of magnitudes. RTOL = 1e-5 is above 40 u + the longest sum here (n = 60: 60 u = 4e-6)."""
+import os
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,26 @@ def test_arrays_are_not_copied(random):
     assert np.shares_memory(x.numpy(), a)
     assert not np.shares_memory(p.tensor(a).numpy(), a)
     assert np.shares_memory(np.from_dlpack(x), a)
+
+
+@pytest.mark.skipif(not os.environ.get("PORTICO_BACKEND", "cpu").startswith("cpu"), reason="devices have memory of their own")
+def test_arrays_are_read_where_they_are(random):
+    """An array of 128 MiB is not copied for a run, compiled or not: the process may not grow by half of it."""
+    def resident():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    a = np.ones((64, 512, 1024), np.float32)
+    largest = p.function(lambda x: x.max())
+    largest(p.asarray(a[0, 0])).numpy()  # opens the device
+    for run in (lambda: p.asarray(a).max().item(), lambda: largest(p.asarray(a)).item(), lambda: largest(p.asarray(np.from_dlpack(a))).item()):
+        before = resident()
+        assert run() == 1
+        assert resident() - before < a.nbytes / 2
+    a[5, 7, 9] = 3
+    assert largest(p.asarray(a)).item() == 3
+    odd = np.frombuffer(bytearray(4 * 9 + 1), np.float32, 9, offset=1)  # no address of a float
+    assert largest(p.asarray(odd)).item() == 0 and largest(p.asarray(np.ones(9, np.float32))).item() == 1
 
 
 def test_lazy(random):

@@ -34,7 +34,7 @@ VALUES = {
     "pco_onnx_problem_fn": "NULL", "void *user": "NULL", "pco_onnx_runner **": "&runner_out", "pco_onnx_runner *": "runner",
     "const pco_onnx_runner *": "runner", "pco_onnx_runner_destroy runner": "NULL", "const pco_onnx_array *": "&onnx_input",
     "pco_onnx_array *": "&onnx_output", "pco_onnx_runner_output index": "0",
-    "pco_executable_map handle": "handles[0]", "pco_executable_write_dlpack handle": "handles[0]", "pco_executable_read_dlpack handle": "handles[1]",
+    "pco_executable_map handle": "handles[0]", "pco_executable_lend handle": "handles[0]", "pco_executable_lend data": "values", "pco_executable_lend bytes": "16", "pco_executable_write_dlpack handle": "handles[0]", "pco_executable_read_dlpack handle": "handles[1]",
     "void **": "&address_out", "const struct DLManagedTensor *": "&managed", "struct DLManagedTensor **": "&managed_out",
     "pco_node_timing *": "node_timings",
     "const pco_op_declaration *": "&declaration", "const pco_operation **": "&operation_out", "const pco_operation *": "operation", "pco_graph_apply inputs": "wrt",

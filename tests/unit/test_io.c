@@ -123,6 +123,55 @@ static void map(pco_executable *executable, const char *device)
     check_fails(pco_executable_map(executable, PCO_NONE, &y, &err), PCO_ERROR_INVALID, "no input");
 }
 
+/* An input where the caller has it: no copy, so that what changes there is seen, a view of it as well. */
+static void lend(pco_session *session, const char *device)
+{
+    float memory[8] = {0, 1, 2, 3, 4, 5, 6}, *data = memory + 1; /* aligned for an element, and no more */
+    const float written[6] = {7, 8, 9, 10, 11, 12};
+    float y[6], z[6];
+    pco_executable *executable;
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, (const int64_t[]){2, 3});
+    pco_graph_output(graph, pco_add(graph, x, x), "y");
+    pco_graph_output(graph, pco_neg(graph, pco_reshape(graph, x, 2, (const int64_t[]){3, 2})), "z");
+    pco_graph_output(graph, x, "same");
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    pco_graph_destroy(graph);
+    const uint32_t in = pco_executable_tensor(executable, "x"), to = pco_executable_tensor(executable, "y"),
+                   view = pco_executable_tensor(executable, "z"), same = pco_executable_tensor(executable, "same");
+    check_ok(pco_executable_write(executable, in, written, sizeof written, &err));
+    pco_error why = {""};
+    const pco_status status = pco_executable_lend(executable, in, data, sizeof written, &why);
+    if (strncmp(device, "cpu", 3) != 0) { /* what was written is still there */
+        assert_int_equal(status, PCO_ERROR_UNSUPPORTED);
+        assert_non_null(strstr(why.message, "write 'x' with pco_executable_write"));
+        check_ok(pco_executable_run(executable, &err));
+        check_ok(pco_executable_read(executable, to, y, sizeof y, &err));
+        for (int i = 0; i < 6; i++) assert_true(y[i] == 2 * written[i]);
+        pco_executable_destroy(executable);
+        return;
+    }
+    check_ok(status);
+    for (int run = 0; run < 3; run++) {
+        if (run == 2) check_ok(pco_executable_write(executable, in, written, sizeof written, &err));
+        check_ok(pco_executable_run(executable, &err));
+        const float *want = run < 2 ? data : written;
+        check_ok(pco_executable_read(executable, to, y, sizeof y, &err));
+        check_ok(pco_executable_read(executable, view, z, sizeof z, &err));
+        for (int i = 0; i < 6; i++) assert_true(y[i] == 2 * want[i] && z[i] == -want[i]);
+        check_ok(pco_executable_read(executable, same, y, sizeof y, &err));
+        assert_memory_equal(y, want, sizeof y);
+        for (int i = 0; i < 6; i++) data[i] = (float)(run + 2) * (float)(i + 1); /* no node has written there */
+    }
+    check_fails(pco_executable_lend(executable, in, data, 20, &err), PCO_ERROR_INVALID, "'x' has 24 bytes, not 20");
+    check_fails(pco_executable_lend(executable, in, (char *)data + 1, 24, &err), PCO_ERROR_INVALID, "not aligned to 4");
+    check_fails(pco_executable_lend(executable, to, data, 24, &err), PCO_ERROR_INVALID, "'y' is no input");
+    check_ok(pco_executable_lend(executable, in, data, 24, &err));
+    check_ok(pco_executable_lend(executable, in, NULL, 0, &err));
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "'x' was never written");
+    pco_executable_destroy(executable);
+}
+
 static void time_nodes(pco_session *session)
 {
     pco_node_timing timings[8] = {{.size = sizeof *timings}};
@@ -163,6 +212,7 @@ static void test_devices(void **state)
         unwritten(session);
         dlpack(executable);
         map(executable, *device);
+        lend(session, *device);
         pco_executable_destroy(executable);
         time_nodes(session);
         pco_session_close(session);

@@ -72,6 +72,7 @@ static const struct {
     ROW(PROGRAM, "program", pco_program_api, pipelines, 1),
     ROW(PROGRAM, "program", pco_program_api, tunables, 1),
     ROW(PROGRAM, "program", pco_program_api, tune, 1),
+    ROW(PROGRAM, "program", pco_program_api, lend, 1),
     ROW(QUEUE, "queue", pco_queue_api, submit, 0),
     ROW(QUEUE, "queue", pco_queue_api, wait, 0),
 };

@@ -106,6 +106,13 @@ PCO_EXPORT pco_status pco_executable_run(pco_executable *executable, pco_error *
 PCO_EXPORT pco_status pco_executable_map(pco_executable *executable, uint32_t handle, void **address,
                                          pco_error *err) PCO_NODISCARD;
 
+/* Has runs read an input or run value where it lies, data[bytes] of the host, without a copy, until it is written or
+ * lent anew; `data` may be NULL: no longer, and it is written or lent again before the next run. The memory is aligned
+ * for its elements, and does not change while a run is under way. Errors: INVALID for a handle of another kind, another
+ * size or an odd address; UNSUPPORTED where a device does not read memory of the host, upon which it is as before. */
+PCO_EXPORT pco_status pco_executable_lend(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
+                                          pco_error *err) PCO_NODISCARD;
+
 /* The same as write and read with tensors of DLPack (dlpack.h of its own; versions before 1.0): of the handle's type
  * and shape, on DLPack's CPU, with any strides. `tensor` stays the caller's. What read makes is the caller's, who calls
  * its deleter; it does not need the executable. Errors: INVALID for another type or shape; UNSUPPORTED for another
