@@ -148,6 +148,14 @@ if grep -q '^  "torch_dtype": "bfloat16",$' "$work/t5-bf16/config.json"; then ok
 run convert "$tests/golden/speech/whisper" "$work/whisper"; status "Whisper" 0
 run transcribe "$tests/golden/speech/whisper" "$tests/golden/speech/sound.wav" --json; cp "$work/out" "$work/heard"
 run transcribe "$work/whisper" "$tests/golden/speech/sound.wav" --json; status "... transcribes" 0; same "the same text" "$work/out" "$work/heard"
+python3 "$tests/scripts/make_folder.py" "$work/floats"
+python3 "$tests/scripts/whole_folder.py" "$work/floats" "$work/i8" "$work/f32"
+for type in i8 f32; do
+    run run "$work/$type" --prompt "abc def" --max-tokens 12 --json --logprobs 3; status "weights of $type" 0
+    cp "$work/out" "$work/$type.text"
+done
+run inspect "$work/i8"; says "they are whole numbers" out 'q_proj.weight +I8'
+same "the same logarithms of probabilities" "$work/i8.text" "$work/f32.text"
 if [ -e "$work/x" ] || ls -d "$work"/*.portico-* > /dev/null 2>&1; then bad "no folder is left" "$(ls "$work")"; else ok "no folder is left"; fi
 
 # Nothing half written.
