@@ -23,7 +23,7 @@ static const conf_cases_row ROWS[] = {
 static const conf_cases_fn GROUPS[] = {conf_cases_contract,   conf_cases_real,   conf_cases_twins,
                                        conf_cases_traps,      conf_cases_missed, conf_cases_constants,
                                        conf_cases_dimensions, conf_cases_chain,  conf_cases_edges,
-                                       conf_cases_large,      conf_cases_small};
+                                       conf_cases_large,      conf_cases_small,  conf_cases_full};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)

@@ -21,6 +21,7 @@ CASES(constants);
 CASES(dimensions);
 CASES(small);
 CASES(small_along); /* of an op whose attributes name one dimension: along each of three small ones */
+CASES(full);
 CASES(chain);
 CASES(edges);
 CASES(large);

@@ -4,6 +4,7 @@
 
 #include "cases/cases.h"
 #include "run/judge.h"
+#include "run/runner.h"
 #include "oracle/oracle_eval.h"
 
 #include <math.h>
@@ -158,6 +159,56 @@ static void test_cases(void **state)
     assert_int_equal(pco_conformance_count(&two, NULL),
                      pco_conformance_count(&add, NULL) + pco_conformance_count(&matmul, NULL));
     conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, label_is_unique, seen);
+}
+
+/* By family: of the results with elements of 4, 2 and 1 bytes, how many there are, and how many fill all of their
+ * memory, which is whole words. */
+typedef struct full_family {
+    const char *name;
+    uint32_t results[5], full[5];
+} full_family;
+
+static bool full_visit(void *user, const conf_case *one)
+{
+#define PCO_OP(id, upper, name, family, ...) {PCO_OP_##upper, #family},
+    static const struct {
+        uint32_t op;
+        const char *family;
+    } FAMILIES[] = {
+#include "graph/ops.def"
+    };
+    full_family *family = user;
+    conf_problem problem;
+    pco_error ignored;
+    size_t i = 0;
+    if (one->large || one->chain) return true;
+    conf_problem_describe(&problem, one);
+    if (conf_problem_infer(&problem, &ignored)) return true;
+    while (FAMILIES[i].op != one->op) i++;
+    while (family->name && strcmp(family->name, FAMILIES[i].family)) family++;
+    family->name = FAMILIES[i].family;
+    for (uint32_t k = 0; k < problem.node.n_outputs; k++) {
+        const pco_tensor *y = &problem.tensors[problem.node.outputs[k]];
+        const uint64_t count = (uint64_t)oracle_count(y), bytes = oracle_block_bytes(y->dtype);
+        family->results[bytes] += count > 0;
+        family->full[bytes] += count > 0 && count * bytes % 4 == 0;
+    }
+    return true;
+}
+
+/* What is written behind a result shows where nothing pads it: each family has such results in tier tiny, in elements
+ * of each size that it has. */
+static void test_full(void **state)
+{
+    static full_family families[128];
+    uint32_t missing = 0;
+    (void)state;
+    conf_cases_visit(PCO_CONFORMANCE_TINY, NULL, full_visit, families);
+    for (const full_family *family = families; family->name; family++)
+        for (uint32_t bytes = 1; bytes <= 4; bytes *= 2)
+            if (family->results[bytes] && !family->full[bytes] && ++missing)
+                print_message("%s: all results of %u-byte elements have padding behind them\n", family->name, bytes);
+    assert_int_equal(missing, 0);
 }
 
 static void check_contract(const pco_contract *contract)
@@ -326,10 +377,10 @@ static void test_toy_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage),       cmocka_unit_test(test_quantum),   cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_bounds),        cmocka_unit_test(test_judge),     cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_always_caught), cmocka_unit_test(test_toy_right), cmocka_unit_test(test_toy_wrong),
-        cmocka_unit_test(test_toy_refuses),
+        cmocka_unit_test(test_storage),   cmocka_unit_test(test_quantum),       cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_judge),         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_full),      cmocka_unit_test(test_always_caught), cmocka_unit_test(test_toy_right),
+        cmocka_unit_test(test_toy_wrong), cmocka_unit_test(test_toy_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
