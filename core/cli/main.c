@@ -99,6 +99,7 @@ int main(int argc, char **argv)
     pco_fd_standard();
     cli_guard_terminal();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order: main_end */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that the system allows no further bytes (ulimit -f) */
     if (argc < 2) {
         cli_error("a command is missing; see portico --help");
         return CLI_USAGE;

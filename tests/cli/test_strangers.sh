@@ -95,6 +95,20 @@ status "devices without stdout" 1; says "devices without stdout: says so" err 'c
 (exec <&- >&- 2>&-; timeout 300 "$portico" run "$source/models/dates" --prompt "3 Sep 51"); status=$?
 if [ "$status" = 1 ]; then ok "run without any"; else bad "run without any" "exit status $status"; fi
 
+# ---- a limit on the size of files ----
+# limited BLOCKS ARGUMENT...: what it prints goes through a pipe, which has none.
+limited() {
+    (ulimit -f "$1"; shift; timeout 300 "$portico" "$@" 2>&1 < /dev/null; echo "status $?") | cat > "$work/out"
+    status=$(sed -n 's/^status //p' "$work/out")
+    : > "$work/err"
+}
+mkdir "$work/limited"
+PORTICO_CACHE_DIR=$work/limited/cache limited 0 devices; status "a limit of 0 on files" 0
+says "it is said" out "the cache folder '$work/limited/cache' cannot be used: .*File too large"
+limited 1 convert "$source/tests/golden/families/qwen2.gguf" "$work/limited/new.gguf" --type q8_0
+status "a file beyond the limit" 1; says "it is said" out "new.gguf: cannot write: File too large"
+if [ -z "$(find "$work/limited" -type f)" ]; then ok "nothing is left of either"; else bad "nothing is left of either" "$(find "$work/limited" -type f)"; fi
+
 # ---- a model that is cut short while it is used ----
 if [ -n "$preload" ]; then
     cp -r "$source/models/dates" "$work/dates"
@@ -103,9 +117,9 @@ if [ -n "$preload" ]; then
      timeout 300 "$portico" run "$work/dates" --prompt "3 Sep 51" > "$work/out" 2> "$work/err" < /dev/null)
     status=$?
     status "a model that is cut short" 1; says "it is named" err "$model was cut short"
-    # Several threads come to what is missing at once, in the last matrix.
+    # Several threads come to what is missing at once.
     cp "$source/tests/golden/families/qwen2.gguf" "$work/cut.gguf"
-    (export PCO_CUT_SHORT=$work/cut.gguf PCO_CUT_KEEP=131072 LD_PRELOAD=$preload PORTICO_THREADS=4
+    (export PCO_CUT_SHORT=$work/cut.gguf PCO_CUT_KEEP=8192 LD_PRELOAD=$preload PORTICO_THREADS=4
      timeout 300 "$portico" convert "$work/cut.gguf" "$work/new.gguf" --type q8_0 > "$work/out" 2> "$work/err" < /dev/null)
     status=$?
     status "a model that several threads find cut short" 1; says "it is named" err "$work/cut.gguf was cut short"
