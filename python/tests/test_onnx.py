@@ -380,6 +380,16 @@ def test_only_exact_results_are_known():
     assert y.tolist() == [1 + 2 ** -10, 2 ** -24]
 
 
+@pytest.mark.parametrize("op, arrays, attributes", [
+    ("Add", (I64([1]), np.float32([0.5])), {}), ("Mul", (np.float32([0.5]), I32([3])), {}),
+    ("Max", (I64([1]), np.float32([1.5])), {}), ("Concat", (I64([1]), np.float32([0.5])), dict(axis=0)),
+    ("Where", (np.array([False]), I64([1]), np.float32([np.nan])), {})])
+def test_whole_numbers_and_floats_do_not_mix(op, arrays, attributes):
+    for constant in ((), tuple(range(len(arrays)))):
+        with pytest.raises(portico.Error):
+            run_node(op, *arrays, constant=constant, **attributes)
+
+
 def branch(op):
     """A graph without inputs: op of x0 of the graph around it."""
     return field(1, node(op, ["x0"], ["r"])) + field(12, field(1, "r"))

@@ -49,6 +49,13 @@ static bool fold_computes(int32_t type)
            type == PCO_ONNX_BFLOAT16 || type == PCO_ONNX_BOOL;
 }
 
+/* Are both whole, or neither? ONNX has no node of both, and a float that became a whole number would be wrong in
+ * silence. */
+static bool fold_alike(const pco_onnx_tensor *a, const pco_onnx_tensor *b)
+{
+    return fold_is_whole(a->type) == fold_is_whole(b->type);
+}
+
 /* Is the computed value, of operands of which each is, exactly that of the type? (No NaN is.) */
 static bool fold_fits(int32_t type, double value)
 {
@@ -215,6 +222,7 @@ static bool fold_binary(fold *f, enum fold_function function)
     uint32_t rank;
     if (!a || !b || f->map->node->n_inputs != 2 || !onnx_broadcast(a->shape, a->rank, b->shape, b->rank, shape, &rank))
         return false;
+    if (!fold_alike(a, b) && function != FOLD_POW) return false;
     if (function == FOLD_MOD && onnx_flag(f->map, "fmod", 0)) return false;
     if (function == FOLD_POW && fold_is_whole(a->type) && !fold_is_whole(b->type)) return false;
     bool good = fold_make(y, function >= FOLD_COMPARE ? PCO_ONNX_BOOL : a->type, rank, shape) &&
@@ -248,7 +256,7 @@ static bool fold_where(fold *f)
     pco_onnx_tensor wide[3] = {{0}}, *y = f->results;
     int64_t shape[PCO_MAX_RANK];
     uint32_t rank;
-    bool good = in[0] && in[1] && in[2] &&
+    bool good = in[0] && in[1] && in[2] && fold_alike(in[1], in[2]) &&
                 onnx_broadcast(in[0]->shape, in[0]->rank, in[1]->shape, in[1]->rank, shape, &rank) &&
                 onnx_broadcast(shape, rank, in[2]->shape, in[2]->rank, shape, &rank);
     for (int i = 0; i < 3 && good; i++) {
@@ -430,10 +438,10 @@ static bool fold_concat(fold *f)
     memcpy(shape, first->shape, sizeof shape);
     for (uint32_t i = 0; i < n; i++) {
         const pco_onnx_tensor *x = fold_in(f, i);
-        if (!x || x->rank != first->rank) return false;
+        if (!x || !fold_alike(x, first) || x->rank != first->rank) return false;
         for (int64_t d = 0; d < (int64_t)x->rank; d++)
             if (d != axis && x->shape[d] != first->shape[d]) return false;
-        if (i) shape[axis] += x->shape[axis];
+        if (i && __builtin_add_overflow(shape[axis], x->shape[axis], &shape[axis])) return false;
     }
     if (f->map->skip[0] || !fold_make(f->results, first->type, first->rank, shape)) return false;
     for (int64_t d = 0; d < (int64_t)first->rank; d++) *(d < axis ? &outer : &inner) *= d == axis ? 1 : shape[d];
