@@ -58,6 +58,11 @@ class Lengths(unittest.TestCase):
                 seen += 1
         self.assertGreater(seen, 5000)
 
+    def test_examples(self):
+        """They are there to show how little it takes."""
+        for name, most in (("graph.c", 60), ("own_op.c", 80)):
+            self.assertLess((ROOT / "examples" / name).read_text(encoding="utf-8").count("\n"), most, name)
+
 
 if __name__ == "__main__":
     unittest.main()
