@@ -19,6 +19,7 @@ import sites
 import sources
 
 SEED = 1
+MANY_STAGES = 8
 POCL_OPS = 6  # what more operations reach takes PoCL's compiler minutes
 KINDS = ['classic', 'arithmetic', 'index', 'comparison', 'barrier', 'constant']
 
@@ -277,12 +278,12 @@ def sanitized(course, mutant, stages, worker, small_windows):
     return None
 
 
-def sees_unit(course, mutant, worker):
+def sees_unit(course, mutant, worker, tests=plugins.UNITS):
     """Do the unit tests of the lowering see it? They lower what the devices here do not: on descriptions of other ones."""
     if mutant.family != 'lowering':
         return None
     builder = course.builder('vulkan', worker)
-    for test in plugins.UNITS:
+    for test in tests:
         program = builder.unit_test(test, mutant)
         done = program and judging.unit_test(program)
         if done:
@@ -339,6 +340,10 @@ def measure(course, mutant, worker):
     if not stages:
         raise SystemExit(f'{mutant.name}: no op of the suite reaches {mutant.file}:{mutant.first}')
     try:
+        # What many operations reach takes the device a minute, and most of the unit tests a second.
+        if mutant.family == 'lowering' and len(stages) > MANY_STAGES and builder.make(mutant):
+            row['by'] = sees_unit(course, mutant, worker, plugins.UNITS[:-1]) or ''
+            row['outcome'] = 'killed' if row['by'] else 'same'
         for stage in stages:
             if row['outcome'] == 'killed' and (row['norm'] == 'killed' or arguments.no_norm):
                 break
