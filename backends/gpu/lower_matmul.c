@@ -171,6 +171,22 @@ static int matmul_aligned(uint32_t dtype, uint64_t first, uint64_t row, const in
            step[2] % (int64_t)unit == 0;
 }
 
+uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    return gpu_count(&gpu->part->tensors[p->a]) / GPU_INTEGER_BLOCK * GPU_INTEGER_BYTES;
+}
+
+/* a: a tensor; f32 in the workspace; or records of integers there, all of them, which kernels count from the first. */
+static uint32_t matmul_bind_a(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, matmul_window a)
+{
+    if (p->variant == GPU_MATMUL_INTEGER) {
+        gpu_bind_workspace(gpu, d, GPU_matmul_a, 0, gpu_matmul_integer_bytes(gpu, p), 0);
+        return (uint32_t)a.first;
+    }
+    return p->scratch_a ? gpu_bind_workspace(gpu, d, GPU_matmul_a, a.first * 4, a.count * 4, 0) / 4
+                        : gpu_bind_elements(gpu, d, GPU_matmul_a, p->a, a.first, a.count, 0);
+}
+
 /* b, and its scales. */
 static void matmul_bind_b(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, matmul_window b,
                           gpu_matmul_params *params)
@@ -225,8 +241,7 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
     const matmul_window a = matmul_window_a(p, box), b = matmul_window_b(p, box);
     *params = matmul_sizes(p, box);
     gpu_begin(gpu, d, kernel->kernel, kernel->local_x, kernel->local_y, 1);
-    params->a_first = p->scratch_a ? gpu_bind_workspace(gpu, d, GPU_matmul_a, a.first * 4, a.count * 4, 0) / 4
-                                   : gpu_bind_elements(gpu, d, GPU_matmul_a, p->a, a.first, a.count, 0);
+    params->a_first = matmul_bind_a(gpu, p, d, a);
     matmul_bind_b(gpu, p, d, b, params);
     if (kernel->wide && (p->trans_a || (box->k1 - box->k0) % (16 / gpu_element_bytes(p->a_type)) ||
                          !matmul_aligned(p->a_type, params->a_first, p->lda, box->step_a) ||
@@ -236,7 +251,8 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
     matmul_bind_y(gpu, p, d, box, kernel, params);
     const uint64_t m = box->m1 - box->m0, n = box->n1 - box->n0;
     const uint32_t y_type = p->raw ? PCO_F32 : p->y_type;
-    gpu_set_specs(gpu, d, matmul, .a_t = (int32_t)p->a_type, .b_t = (int32_t)p->b_type, .y_t = (int32_t)y_type,
+    const uint32_t a_type = p->variant == GPU_MATMUL_INTEGER ? PCO_F32 : p->a_type;
+    gpu_set_specs(gpu, d, matmul, .a_t = (int32_t)a_type, .b_t = (int32_t)p->b_type, .y_t = (int32_t)y_type,
                   .bias_t = p->raw ? -1 : p->bias_type, .has_c = !p->raw && p->c != PCO_NONE,
                   .activation = p->raw ? 0 : (int32_t)p->activation, .trans_a = (int32_t)p->trans_a,
                   .trans_b = (int32_t)p->trans_b, .clamp = kernel->clamps && (m < kernel->rows || n < kernel->columns),
@@ -382,6 +398,23 @@ static pco_status matmul_batches(gpu_lowering *gpu, const gpu_matmul *p, uint64_
     return gpu->status;
 }
 
+/* ---- integers of the left operand ---- */
+
+/* All of a, once for all columns, from the beginning of the workspace (shaders/integer_split.kern). */
+static pco_status matmul_split(gpu_lowering *gpu, const gpu_matmul *p)
+{
+    enum { LOCAL = 64, EACH = LOCAL / 8 };
+    const uint64_t count = gpu_count(&gpu->part->tensors[p->a]), records = count / GPU_INTEGER_BLOCK;
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, GPU_KERNEL_integer_split, LOCAL, 1, 1);
+    gpu_set_specs(gpu, &d, integer_split, .x = (int32_t)p->a_type);
+    gpu_integer_split_params params = {.n_records = (uint32_t)records};
+    params.x_first = gpu_bind_elements(gpu, &d, GPU_integer_split_x, p->a, 0, count, 0);
+    gpu_bind_workspace(gpu, &d, GPU_integer_split_y, 0, gpu_matmul_integer_bytes(gpu, p), 1);
+    gpu_set_params_from(gpu, &d, integer_split, &params);
+    return gpu_emit(gpu, &d, gpu_div_up(records, EACH));
+}
+
 /* ---- from sums to the result ---- */
 
 static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_sums)
@@ -423,6 +456,7 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
     const uint64_t terms = matmul_terms(gpu, &p);
     const int crowded = gpu_matmul_pick(gpu, &p, p.m, p.n, 1).four && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
+    if (p.variant == GPU_MATMUL_INTEGER) matmul_split(gpu, &p);
     for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
         matmul_batches(gpu, &p, k, gpu_min(k + terms, p.k));
     }

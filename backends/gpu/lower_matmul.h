@@ -13,6 +13,7 @@ enum {
     GPU_MATMUL_VECTOR,
     GPU_MATMUL_DOT,
     GPU_MATMUL_MATRIX,
+    GPU_MATMUL_INTEGER,
     GPU_MATMUL_VARIANTS
 };
 
@@ -51,6 +52,9 @@ int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p);
 /* May a workgroup be four subgroups of the width that cooperative matrices want? */
 int gpu_has_matrix_groups(const gpu_lowering *gpu);
 
+/* Bytes of all of a as records of integers. */
+uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p);
+
 /* Constants of the variants, in the order of gpu_matmul_variants. */
 enum { GPU_NAIVE_WORKGROUP = 0 };
 enum { GPU_REGISTER_ACROSS = 0, GPU_REGISTER_DOWN = 1, GPU_REGISTER_ORDERED = 2 };
@@ -58,6 +62,10 @@ enum { GPU_GEMV_LANES = 0, GPU_GEMV_LANES_ACROSS = 1, GPU_GEMV_LANES_CPU = 2 };
 enum { GPU_VECTOR_WORKGROUP = 0 };
 enum { GPU_DOT_WORKGROUP = 0 };
 enum { GPU_MATRIX_MATRICES = 0 };
+enum { GPU_INTEGER_LANES = 0 };
+
+/* Numbers of a in a record of shaders/integer.inc, and its bytes. */
+enum { GPU_INTEGER_BLOCK = 32, GPU_INTEGER_BYTES = 352 };
 extern const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS];
 
 /* The kernel of p->variant for a box of m by n; wide: one that needs aligned rows may be chosen. */

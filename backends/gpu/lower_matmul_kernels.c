@@ -34,6 +34,8 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
                         .constants = {[GPU_DOT_WORKGROUP] = {"workgroup", 4, {2, 4, 8, 16}}}},
     [GPU_MATMUL_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX,
                            .constants = {[GPU_MATRIX_MATRICES] = {"matrices", 4, {2, 4}}}},
+    [GPU_MATMUL_INTEGER] = {"integer", PCO_GPU_NEEDS_INTEGER_DOT,
+                            .constants = {[GPU_INTEGER_LANES] = {"lanes", 32, {8, 16, 32, 64}}}},
 };
 
 /* A constant of the problem's variant. */
@@ -203,6 +205,16 @@ static gpu_matmul_kernel matmul_matrix(const gpu_lowering *gpu, uint64_t m, uint
     return k;
 }
 
+/* Lanes share four columns as in matmul_gemv, a block of each at a time. */
+static gpu_matmul_kernel matmul_integer(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    gpu_matmul_kernel k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_gemv_quant_integer_1x4), 1, 4, 0);
+    k.local_x = matmul_tuned(gpu, GPU_MATMUL_INTEGER, GPU_INTEGER_LANES);
+    k.local_y = k.grid_x = 64 / k.local_x;
+    k.grid_y = 1;
+    return k;
+}
+
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
     const int aligned = wide && matmul_may_be_wide(p);
@@ -213,6 +225,7 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector(gpu);
     case GPU_MATMUL_DOT: return matmul_dot(gpu, p);
     case GPU_MATMUL_MATRIX: return matmul_matrix(gpu, m, n, aligned);
+    case GPU_MATMUL_INTEGER: return matmul_integer(gpu, p);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
     default: return matmul_naive(gpu, p);
@@ -261,6 +274,9 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
     case GPU_MATMUL_MATRIX: return matmul_can_matrix(gpu, p);
+    case GPU_MATMUL_INTEGER:
+        return p->quantised && p->trans_b && !p->trans_a && gpu->limits->max_workgroup >= 64 &&
+               gpu_matmul_integer_bytes(gpu, p) <= gpu_window(gpu, 1) - 64;
     case GPU_MATMUL_GEMV_SUBGROUP: return !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
     }

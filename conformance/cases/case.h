@@ -34,6 +34,8 @@ typedef enum conf_fill {
     CONF_FILL_GARBAGE, /* keys and values of attention: NaN beyond lengths[b], where nothing may be read */
     CONF_FILL_UNSEEN,  /* the same, and NaN wherever the mask and the rules of the op let no row see the key */
     CONF_FILL_KEYS,    /* a mask of attention that hides every fourth key from all rows, and others from some */
+    CONF_FILL_SPREAD,  /* blocks of 32 numbers that lie close together, far apart, at the edges of f32's range ... */
+    CONF_FILL_SPARSE,  /* quantised weights of which three in four are 0 */
 } conf_fill;
 
 /* Has the operand NaN where nothing may be read? */

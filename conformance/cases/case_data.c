@@ -195,6 +195,32 @@ static bool conf_data_is_unseen(const conf_case *one, uint32_t input, uint64_t s
     return true;
 }
 
+/* Numbers of which 32 can or cannot have one exponent: most are about 2^centre, and element `large` of a block is
+ * `above` times as large. In special cases two rows of three have an infinity or a NaN in one block. */
+static double conf_data_spread(const conf_case *one, uint32_t input, uint64_t bits, int64_t i)
+{
+    enum { BLOCK = 32, KINDS = 12 };
+    static const struct {
+        int centre, range, above; /* exponents */
+    } KIND[KINDS] = {{0, 0, 0},  {0, 3, 0},   {0, 2, 9},   {0, 0, 14}, {0, 0, 15}, {0, 4, 24},
+                     {0, 2, 40}, {-63, 0, 0}, {-66, 3, 2}, {60, 2, 3}, {66, 1, 0}, {-130, 6, 0}};
+    const conf_operand *operand = &one->in[input];
+    const int64_t block = i / BLOCK, row = i / operand->shape[operand->rank - 1], at = i % BLOCK;
+    const uint64_t kind = (uint64_t)(block + row) % (KINDS + 2);
+    const double sign = bits & 1 ? -1.0 : 1.0;
+    if (one->regime == CONF_SPECIAL && kind % 4 == 1 && at == block % BLOCK) {
+        if (row % 3 == 1) return sign * (double)INFINITY;
+        if (row % 3 == 2) return (double)NAN;
+    }
+    if (kind == KINDS) return sign * 0.0;
+    if (kind > KINDS) return at == block % BLOCK ? sign * (1.0 + conf_data_unit(bits)) : sign * 0.0;
+    const int exponent = KIND[kind].centre - (int)(bits >> 8) % (KIND[kind].range + 1);
+    const int limit = operand->dtype == PCO_F16 ? 15 : 127;
+    const int more = at == (block * 7 + row) % BLOCK ? KIND[kind].above : 0;
+    const double value = ldexp(1.0 + conf_data_unit(bits), exponent + more < limit ? exponent + more : limit - 1);
+    return sign * value;
+}
+
 static double conf_data_value(const conf_case *one, uint32_t input, uint64_t seed, int64_t i)
 {
     const conf_operand *operand = &one->in[input];
@@ -219,6 +245,7 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
         if (i % last % 4 == 1 || i % 3 == 1) return operand->dtype == PCO_BOOL ? 0.0 : -INFINITY;
         return operand->dtype == PCO_BOOL ? 1.0 : conf_data_unit(bits) * 2.0 - 1.0;
     case CONF_FILL_REAL: return conf_real_value(operand->real, i);
+    case CONF_FILL_SPREAD: return conf_data_spread(one, input, bits, i);
     case CONF_FILL_TIES: return conf_data_integer(bits, -1, 1);
     case CONF_FILL_ROWS:
         if (i / last % 3 == 1) return operand->dtype == PCO_BOOL ? 0.0 : -INFINITY;
@@ -269,18 +296,53 @@ static uint8_t conf_data_byte(uint32_t dtype, bool exact, uint32_t i, uint64_t b
     }
 }
 
+/* The byte of quants of a type that stands for weights of 0 (of Q4_1 with m = -7 d), and which bytes of a block are
+ * that; first = end where this is not that simple. */
+typedef struct conf_data_nothing {
+    uint32_t first, end, byte, from, byte_from; /* from `from` on it is `byte_from` */
+} conf_data_nothing;
+
+static conf_data_nothing conf_data_nothing_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case PCO_Q8_0: return (conf_data_nothing){2, 34, 0x00, 34, 0};
+    case PCO_Q4_0: return (conf_data_nothing){2, 18, 0x88, 18, 0};
+    case PCO_Q4_1: return (conf_data_nothing){4, 20, 0x77, 20, 0};
+    case PCO_Q6_K: return (conf_data_nothing){0, 192, 0x00, 128, 0xaa};
+    default: return (conf_data_nothing){0};
+    }
+}
+
+/* Three of four quants of a block become that. In exact cases weights of Q4_1, 1.5 q - 7, are -1 here and 1/2
+ * there: 1.5 times the sum of x is more than a float holds where the sum is just what it holds. */
+static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t first, uint8_t *block)
+{
+    for (uint32_t i = 4; exact && dtype == PCO_Q4_1 && i < 20; i++)
+        block[i] = conf_data_bits(seed, first + i) % 32 ? 0x44 : 0x54;
+    if (exact) return;
+    const conf_data_nothing nothing = conf_data_nothing_of(dtype);
+    for (uint32_t i = nothing.first; i < nothing.end; i++)
+        if (conf_data_bits(seed ^ 0x5ca1ab1e, first + i) % 4)
+            block[i] = (uint8_t)(i < nothing.from ? nothing.byte : nothing.byte_from);
+}
+
 /* Blocks with f16 scales: 1 for exact cases, else between 0.01 and 0.1. */
 static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data, int64_t count)
 {
     const uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
     const bool exact = one->regime == CONF_EXACT;
-    const conf_data_form form = conf_data_form_of(dtype);
+    conf_data_form form = conf_data_form_of(dtype);
     for (int64_t block = 0; block < count / oracle_block_count(dtype); block++) {
         uint8_t *to = data + block * size;
         double scale = exact ? 1.0 : form.size * (0.01 + 0.09 * conf_data_unit(conf_data_bits(seed, (uint64_t)block)));
         if (one->regime == CONF_ADVERSARIAL && block % 3 == 0) scale = block % 2 ? 0.0 : -ldexp(3.0, -20);
         for (uint32_t i = 0; i < size; i++)
             to[i] = conf_data_byte(dtype, exact, i, conf_data_bits(~seed, (uint64_t)block * size + i));
+        if (one->in[input].fill == CONF_FILL_SPARSE) {
+            conf_data_thin(dtype, exact, seed, (uint64_t)block * size, to);
+            if (dtype == PCO_Q4_1) scale = exact ? 1.5 : ldexp(1.0 + (double)(block % 8), -7), form.below = -7.0;
+            if (one->regime == CONF_SPECIAL && block % 31 == 3) scale = INFINITY;
+        }
         const double least = exact ? floor(form.below) : form.below * scale;
         if (form.least >= 0) oracle_encode(PCO_F16, &least, to + form.least, 1);
         if (form.scale >= 0) oracle_encode(PCO_F16, &scale, to + form.scale, 1);

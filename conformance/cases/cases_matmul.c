@@ -98,6 +98,22 @@ static void conf_cases_variation(conf_cases_context *context, uint32_t b)
     conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
 }
 
+/* Blocks of x whose numbers have no exponent in common, beside those that do, and weights that leave what is small in a
+ * row to itself: a kernel that rounds x in blocks is found out. In special cases with infinities and NaN. */
+static void conf_cases_spread(conf_cases_context *context, uint32_t a, uint32_t b, conf_regime regime)
+{
+    const int m = regime == CONF_SPECIAL ? 4 : 14, n = 33;
+    const int k = conf_cases_blocks(regime == CONF_SPECIAL ? 160 : 32, b);
+    conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, regime);
+    ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
+    conf_operand *x = conf_cases_in(one, a, "%d,%d", m, k);
+    x->fill = CONF_FILL_SPREAD;
+    if (regime == CONF_EXACT) x->fill = CONF_FILL_INTEGER, x->low = 249000, x->high = 262000;
+    conf_operand *weights = conf_cases_in(one, b, "%d,%d", n, k);
+    weights->fill = CONF_FILL_SPARSE, weights->constant = true;
+    conf_cases_emit(context);
+}
+
 /* f32 by weights of one type. */
 static void conf_cases_weights(conf_cases_context *context, uint32_t b)
 {
@@ -140,6 +156,13 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
     conf_cases_weights(context, PCO_F16);
     conf_cases_weights(context, PCO_BF16);
     for (uint32_t q = 0; q < CASES_N_QUANTISED; q++) conf_cases_weights(context, CASES_QUANTISED[q]);
+    for (uint32_t q = 0; q < CASES_N_QUANTISED; q++) {
+        const uint32_t b = CASES_QUANTISED[q];
+        if (all || !conf_cases_is_variation(b)) conf_cases_spread(context, PCO_F32, b, CONF_RANDOM);
+        if (all) conf_cases_spread(context, PCO_F16, b, CONF_RANDOM);
+        if (all || b == PCO_Q8_0 || b == PCO_Q4_1) conf_cases_spread(context, PCO_F32, b, CONF_SPECIAL);
+        if (b == PCO_Q4_1) conf_cases_spread(context, PCO_F32, b, CONF_EXACT);
+    }
     for (uint32_t t = 0; t < 3; t++) /* results of another type */
         for (uint32_t to = 0; to < 3; to++)
             if (t != to && (all || (t != 1 && to == (t + 1) % 3)))

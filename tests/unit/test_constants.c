@@ -85,7 +85,7 @@ static pco_device device_of(pco_device_type type)
     return (pco_device){{.host = &UNIT_HOST,
                          .driver = &DRIVER,
                          .limits = {.type = type,
-                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS,
+                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_INTEGER_DOT,
                                     .max_bindings = PCO_GPU_MAX_BINDINGS,
                                     .max_binding = BINDING,
                                     .max_allocation = 1u << 31,
@@ -145,7 +145,7 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
                             .buffer_alignment = device->gpu.limits.offset_alignment,
                             .subgroup_min = device->gpu.limits.subgroup_min,
                             .subgroup_max = device->gpu.limits.subgroup_max,
-                            .features = PCO_FEATURE_SUBGROUPS,
+                            .features = PCO_FEATURE_SUBGROUPS | PCO_FEATURE_INTEGER_DOT,
                             .contract = contract_strict()};
     const conf_observer observer = {.observe = constants_observe, .prepare_only = true};
     const pco_conformance_device entry = {&plugin, device, &info, "described:0"};
@@ -189,6 +189,8 @@ static const struct {
     {"matmul_shared_64x64", "PAIRS", "a tile ends as in matmul_shared_wide_64x64, however it was filled"},
     {"matmul_gemv_quant_1x4", "FOR_CPU", "a kernel for GPUs"},
     {"matmul_gemv_quant_1x8", "FOR_CPU", "a kernel for processors"},
+    {"matmul_gemv_quant_integer_1x4", "FOR_CPU", "it has one form"},
+    {"matmul_gemv_quant_integer_1x4", "A_T", "what it reads are records of integers, whatever they were made from"},
     {"attention_shared_256", "[QKM]", "elements are read as in attention_shared_64, whose tile alone is another"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };

@@ -222,7 +222,7 @@ static void test_lowering(void **state)
         limits->is_opencl = kind > 0;
         if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
         limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
-                            PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX;
+                            PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
         limits->matrix[0] = limits->matrix[1] = limits->matrix[2] = 16;
         limits->matrix_width = 32;
         memset(run->cases, 0, sizeof run->cases);
