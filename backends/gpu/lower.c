@@ -371,7 +371,7 @@ uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t
         const pco_gpu_setting *setting = &gpu->device->settings[s];
         if (setting->constant == constant) return setting->value;
     }
-    return constant->initial;
+    return gpu_initial(gpu->limits, constant);
 }
 
 int gpu_rounds_fit(const gpu_lowering *gpu, uint64_t rounds)

@@ -56,12 +56,16 @@ typedef struct gpu_lowering {
 /* A number of a variant on which speed depends and results do not, but for the order in which sums are added: together
  * they are what a tuner has to search. Lowerings cut a workgroup that is too large for the device down to one that is
  * not. Which value is fast is a matter of the device; the initial ones are what is chosen without a tuner. */
-enum { GPU_MAX_VALUES = 5, GPU_MAX_CONSTANTS = 3 };
+enum { GPU_MAX_VALUES = 5, GPU_MAX_CONSTANTS = 4 };
 typedef struct gpu_constant {
     const char *name;
     uint32_t initial;
     uint32_t values[GPU_MAX_VALUES]; /* all that are legal, ascending; zeros behind */
+    uint32_t small;                  /* the initial one of devices with few_registers; 0: the same */
 } gpu_constant;
+
+/* The value on such a device that nobody has set. */
+uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant);
 
 /* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its
  * `eligible` agrees; one that needs subgroups also with each width that can be required; one that has forms also as it
@@ -73,7 +77,7 @@ typedef struct gpu_variant {
     gpu_constant constants[GPU_MAX_CONSTANTS]; /* those in front of one without a name */
 } gpu_variant;
 
-/* The value of a variant's constant number i: what the device's settings say, or the initial one. */
+/* The value of a variant's constant number i: what the device's settings say, or the device's initial one. */
 uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t i);
 
 typedef struct gpu_lowerer {

@@ -57,8 +57,8 @@ uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p);
 
 /* Constants of the variants, in the order of gpu_matmul_variants. */
 enum { GPU_NAIVE_WORKGROUP = 0 };
-enum { GPU_REGISTER_ACROSS = 0, GPU_REGISTER_DOWN = 1, GPU_REGISTER_ORDERED = 2 };
-enum { GPU_GEMV_LANES = 0, GPU_GEMV_LANES_ACROSS = 1, GPU_GEMV_LANES_CPU = 2 };
+enum { GPU_REGISTER_ACROSS = 0, GPU_REGISTER_DOWN = 1, GPU_REGISTER_ORDERED = 2, GPU_REGISTER_COLUMNS = 3 };
+enum { GPU_GEMV_LANES = 0, GPU_GEMV_LANES_ACROSS = 1, GPU_GEMV_LANES_CPU = 2, GPU_GEMV_COLUMNS = 3 };
 enum { GPU_VECTOR_WORKGROUP = 0 };
 enum { GPU_DOT_WORKGROUP = 0 };
 enum { GPU_MATRIX_MATRICES = 0 };

@@ -20,12 +20,14 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
     [GPU_MATMUL_REGISTER] = {"register", .has_forms = 1,
                              .constants = {[GPU_REGISTER_ACROSS] = {"across", 8, {4, 8}},
                                            [GPU_REGISTER_DOWN] = {"down", 8, {2, 4, 8}},
-                                           [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}}}},
+                                           [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}},
+                                           [GPU_REGISTER_COLUMNS] = {"columns", 16, {8, 16}, .small = 8}}},
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1,
                          .constants = {[GPU_GEMV_LANES] = {"lanes", 32, {8, 16, 32, 64}},
                                        [GPU_GEMV_LANES_ACROSS] = {"lanes_across", 8, {4, 8, 16, 32}},
-                                       [GPU_GEMV_LANES_CPU] = {"lanes_cpu", 8, {1, 4, 8, 16}}}},
+                                       [GPU_GEMV_LANES_CPU] = {"lanes_cpu", 8, {1, 4, 8, 16}},
+                                       [GPU_GEMV_COLUMNS] = {"columns", 4, {2, 4}, .small = 2}}},
     [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS,
                                   .constants = {[GPU_GEMV_LANES] = {"lanes", 64, {32, 64, 128}}}},
     [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16,
@@ -84,6 +86,8 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
         k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_register_quant_4x2), 4, 8, 1);
     } else if (software && vulkan && m >= 12 && n >= 16) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_16x4, 16, 16, 1);
+    } else if (!software && matmul_tuned(gpu, GPU_MATMUL_REGISTER, GPU_REGISTER_COLUMNS) == 8) {
+        k = matmul_tile(GPU_KERNEL_matmul_register_wide_4x2, 4, 8, 1);
     } else if (m <= 4 || !software || (!p->trans_b && n >= 16)) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_4x4, 4, 16, 1);
     } else {
@@ -152,17 +156,21 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
     const int four_rows = p->m > 1 && wide && !subgroup, narrow = !p->trans_b && !gpu->software;
     /* Where loads are dear (see above), terms of a serve more columns: quants are small beside them. */
     const int eight = wide && p->quantised && !four_rows && p->trans_b && gpu->software;
-    const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : four_rows && narrow ? 1 : wide ? 4 : 2);
+    const int two =
+        four_rows && p->trans_b && !gpu->software && matmul_tuned(gpu, GPU_MATMUL_GEMV, GPU_GEMV_COLUMNS) == 2;
+    const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : four_rows && narrow ? 1 : wide && !two ? 4 : 2);
     uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
         kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x2;
     } else if (wide && p->quantised) {
         kernel = matmul_row(p, 0,
-                            four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
-                            : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
-                                      : GPU_KERNEL_matmul_gemv_quant_1x4);
+                            two         ? GPU_KERNEL_matmul_gemv_quant_4x2
+                            : four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
+                            : eight     ? GPU_KERNEL_matmul_gemv_quant_1x8
+                                        : GPU_KERNEL_matmul_gemv_quant_1x4);
     } else if (wide) {
         kernel = !four_rows ? GPU_KERNEL_matmul_gemv_wide_1x4
+                 : two      ? GPU_KERNEL_matmul_gemv_wide_4x2
                  : narrow   ? GPU_KERNEL_matmul_gemv_wide_4x1
                             : GPU_KERNEL_matmul_gemv_wide_4x4;
     }

@@ -20,16 +20,21 @@ static uint32_t gpu_n_values(const gpu_constant *constant)
     return n;
 }
 
+uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant)
+{
+    return limits->few_registers && constant->small ? constant->small : constant->initial;
+}
+
 uint32_t pco_gpu_tunables(pco_device *device, uint32_t op, const char *name, pco_tunable *tunables, uint32_t capacity)
 {
-    (void)device;
+    const pco_gpu_limits *limits = &((const pco_gpu_device *)(const void *)device)->limits;
     const gpu_variant *variant = gpu_variant_of(op, name);
     uint32_t n = 0;
     for (; variant && n < GPU_MAX_CONSTANTS && variant->constants[n].name; n++) {
         const gpu_constant *constant = &variant->constants[n];
         if (n < capacity)
             tunables[n] = (pco_tunable){.name = constant->name,
-                                        .initial = constant->initial,
+                                        .initial = gpu_initial(limits, constant),
                                         .n_values = gpu_n_values(constant),
                                         .values = constant->values};
     }
@@ -59,7 +64,7 @@ pco_status pco_gpu_tune(pco_device *device, uint32_t op, const char *name, const
         return PCO_ERROR_INVALID;
     }
     while (s < gpu->n_settings && gpu->settings[s].constant != constant) s++;
-    if (value == constant->initial) {
+    if (value == gpu_initial(&gpu->limits, constant)) {
         if (s < gpu->n_settings) gpu->settings[s] = gpu->settings[--gpu->n_settings];
         return PCO_OK;
     }

@@ -190,6 +190,21 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
              matrix && dot ? ", " : "", dot ? "integer dot products" : "");
 }
 
+/* GPUs of phones and small boards: Adreno has 192 registers for an invocation, but few waves where it takes so many,
+ * and the oldest spill; Mali and VideoCore have 64. */
+static uint32_t vk_few_registers(VkDriverId driver)
+{
+    switch (driver) {
+    case VK_DRIVER_ID_MESA_TURNIP:
+    case VK_DRIVER_ID_QUALCOMM_PROPRIETARY:
+    case VK_DRIVER_ID_MESA_PANVK:
+    case VK_DRIVER_ID_ARM_PROPRIETARY:
+    case VK_DRIVER_ID_MESA_V3DV:
+    case VK_DRIVER_ID_BROADCOM_PROPRIETARY: return 1;
+    default: return 0;
+    }
+}
+
 static uint32_t vk_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static void vk_describe_limits(vk_physical *physical, const vk_report *report)
@@ -214,6 +229,7 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     limits->subgroup_min = info->subgroup_min;
     limits->subgroup_max = info->subgroup_max;
     limits->contract = info->contract;
+    limits->few_registers = vk_few_registers(report->driver.driverID);
     limits->small_kernels = report->driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER; /* its JIT: minutes a tile */
     if (report->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
         limits->max_rounds = pco_gpu_llvmpipe_rounds(VK_API_VERSION_MAJOR(report->core.driverVersion));

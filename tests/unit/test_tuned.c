@@ -51,14 +51,16 @@ static void test_tables(void **state)
     assert_true(run.n_constants > 10);
     for (uint32_t k = 0; k < run.n_constants; k++) {
         const gpu_constant *one = run.constants[k].constant;
-        uint32_t n = 0, initial = 0;
+        uint32_t n = 0, initial = 0, small = 0;
         assert_int_equal(strspn(one->name, "abcdefghijklmnopqrstuvwxyz_"), strlen(one->name));
         while (n < GPU_MAX_VALUES && one->values[n]) {
             initial += one->values[n] == one->initial;
+            small += one->values[n] == one->small && one->small < one->initial;
             assert_true(n == 0 || one->values[n] > one->values[n - 1]);
             n++;
         }
         assert_true(n >= 2 && initial == 1); /* there is something to choose from */
+        assert_int_equal(small, one->small != 0);
         while (n < GPU_MAX_VALUES) assert_int_equal(one->values[n++], 0);
     }
 }
@@ -98,10 +100,12 @@ static void test_listed(void **state)
     (void)state;
     static tuned_run run;
     const pco_program_api *api = &pco_gpu_program_api;
+    uint32_t differ = 0;
     run.device = gpu_device(NULL, 32, 32, 0);
     tuned_collect(&run);
-    for (uint32_t k = 0; k < run.n_constants; k++) {
-        const tuned_constant *of = &run.constants[k];
+    for (uint32_t k = 0; k < 2 * run.n_constants; k++) {
+        const tuned_constant *of = &run.constants[k / 2];
+        run.device.gpu.limits.few_registers = k % 2;
         pco_tunable listed[GPU_MAX_CONSTANTS];
         const uint32_t i = (uint32_t)(of->constant - of->variant->constants);
         pco_tunable few[2] = {{.name = "none"}, {.name = "none"}};
@@ -113,11 +117,14 @@ static void test_listed(void **state)
         assert_string_equal(few[1].name, "none");
         assert_int_equal(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS), n);
         assert_string_equal(listed[i].name, of->constant->name);
-        assert_int_equal(listed[i].initial, of->constant->initial);
+        const int small = k % 2 && of->constant->small;
+        assert_int_equal(listed[i].initial, small ? of->constant->small : of->constant->initial);
+        differ += small;
         assert_ptr_equal(listed[i].values, of->constant->values);
         assert_int_equal(listed[i].n_values, n_values);
         check_settings(&run, of->op, of->variant, n);
     }
+    assert_true(differ >= 2); /* devices with few registers have smaller tiles */
     assert_int_equal(api->tunables(&run.device, PCO_OP_MATMUL, "none", NULL, 0), 0);
     assert_int_equal(api->tunables(&run.device, PCO_OP_LIMIT, "naive", NULL, 0), 0);
     check_fails(api->tune(&run.device, PCO_OP_MATMUL, "none", "workgroup", 64, &err), PCO_ERROR_NOT_FOUND, "'none'");
@@ -177,11 +184,12 @@ static void tuned_try(tuned_run *run, const pco_part *part, const char *variant,
             const uint64_t set = tuned_pipelines(run, part);
             if (!set) print_error("%s of %s: %u is not lowered: %s\n", name, variant, value, one->label);
             assert_true(set != 0);
-            if (value == of->constant->initial) assert_true(set == initial);
+            if (value == gpu_initial(&run->device.gpu.limits, of->constant)) assert_true(set == initial);
             if (set != initial) of->changed |= 1u << v;
         }
         check_fails(api->tune(&run->device, one->op, variant, name, 3, &err), PCO_ERROR_INVALID, "cannot be 3");
-        check_ok(api->tune(&run->device, one->op, variant, name, of->constant->initial, &err));
+        check_ok(
+            api->tune(&run->device, one->op, variant, name, gpu_initial(&run->device.gpu.limits, of->constant), &err));
         assert_int_equal(run->device.gpu.n_settings, 0);
         assert_true(tuned_pipelines(run, part) == initial);
     }
@@ -216,10 +224,11 @@ static void test_lowering(void **state)
     tuned_run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     tuned_collect(run);
-    for (int kind = 0; kind < 3; kind++) { /* two GPUs and a processor */
+    for (int kind = 0; kind < 4; kind++) { /* two GPUs, a processor, and a GPU with few registers */
         pco_gpu_limits *limits = &run->device.gpu.limits;
         run->device = gpu_device(NULL, 32, 32, 0);
-        limits->is_opencl = kind > 0;
+        limits->is_opencl = kind == 1 || kind == 2;
+        limits->few_registers = kind == 3;
         if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
         limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
                             PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
