@@ -10,10 +10,11 @@
 
 enum {
     LLAMA2C_NUMBERS = 7,
-    LLAMA2C_HEADER = 256,   /* bytes in front of the tensors of version 1 */
-    LLAMA2C_MOST = 1 << 24, /* of each number */
-    LLAMA2C_PARTS = 12,     /* kinds of tensors */
-    LLAMA2C_FIRST_BYTE = 3, /* the token of byte 0; 0 to 2 are unknown, begin and end */
+    LLAMA2C_HEADER = 256,     /* bytes in front of the tensors of version 1 */
+    LLAMA2C_MOST = 1 << 24,   /* of each number */
+    LLAMA2C_LAYERS = 1 << 10, /* most, so that few bytes do not make many tensors */
+    LLAMA2C_PARTS = 12,       /* kinds of tensors */
+    LLAMA2C_FIRST_BYTE = 3,   /* the token of byte 0; 0 to 2 are unknown, begin and end */
     LLAMA2C_LAST_BYTE = 3 + 255,
 };
 
@@ -105,7 +106,8 @@ static int llama2c_read(const unsigned char *data, size_t size, llama2c_header *
         if (n[i] < 1 || n[i] > LLAMA2C_MOST) return 0;
     h->dim = n[0], h->hidden = n[1], h->layers = n[2], h->heads = n[3], h->kv_heads = n[4], h->vocab = n[5];
     h->context = n[6];
-    return h->dim % h->heads == 0 && h->dim / h->heads % 2 == 0 && h->heads % h->kv_heads == 0;
+    return h->layers <= LLAMA2C_LAYERS && h->dim % h->heads == 0 && h->dim / h->heads % 2 == 0 &&
+           h->heads % h->kv_heads == 0;
 }
 
 static int llama2c_begins(const unsigned char *data, size_t size)

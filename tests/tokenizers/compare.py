@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """compare.py PORTICO [--count N] [--only PART] [--seed S]: `portico tokenizer` against the packages `tokenizers`
 and `sentencepiece`: the same ids, and the same texts back. First on tests/golden/tokenizers.json and sentencepieces.json,
-which need no package; where these are, on N (10,000) random strings for each kind of kinds.py and pieces.py, of code
-points that all know (kinds.py says which)."""
+which need no package; where these are, on N (10,000) random strings for each kind of kinds.py, words.py and pieces.py,
+of code points that all know (kinds.py says which)."""
 import argparse
 import base64
 import json
@@ -123,6 +123,24 @@ def compare_folders(portico, arguments, texts):
     return wrong
 
 
+def compare_words(portico, arguments, texts):
+    """Pre-tokenizers by their names in GGUF, and as a tokenizer.json: the same ids, and each text back from them."""
+    import words
+
+    wrong = 0
+    for name, tokenizer in words.tokenizers_of(texts[:1000]):
+        if arguments.only not in "words_" + name:
+            continue
+        ids = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+        wrong += compare(portico, "words_" + name, tokenizer.to_str(), texts, ids, texts)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.gguf")
+            words.as_gguf(name, tokenizer, path)
+            wrong += same(f"words_{name} in GGUF", texts, lines_of(portico, "encode", path, texts, False), ids)
+            wrong += same(f"words_{name} in GGUF, decoded", ids, lines_of(portico, "decode", path, ids), texts)
+    return wrong
+
+
 def compare_package(portico, arguments):
     points = kinds.assigned()
     import sentencepiece  # noqa: F401
@@ -136,6 +154,7 @@ def compare_package(portico, arguments):
             ids = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
             decoded = [tokenizer.decode(i) for i in ids] if tokenizer.decoder else None
             wrong += compare(portico, name, tokenizer.to_str(), texts, ids, decoded)
+    wrong += compare_words(portico, arguments, texts)
     return wrong + compare_sentencepiece(portico, arguments, texts) + compare_folders(portico, arguments, texts)
 
 

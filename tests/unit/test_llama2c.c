@@ -81,6 +81,28 @@ static void test_refused(void **state)
                 "version 2");
 }
 
+/* Layers of 26 numbers each take 9 tensors. */
+static void test_layers(void **state)
+{
+    (void)state;
+    for (int layers = 1024; layers < 1026; layers++) {
+        const int32_t numbers[] = {2, 1, layers, 1, 1, 1, 1};
+        const size_t size = 256 + 4 * (size_t)(26 * layers + 4);
+        unsigned char *data = calloc(1, size);
+        pco_gguf *gguf;
+        memcpy(data, "24ka\1\0\0", 8);
+        memcpy(data + 8, numbers, sizeof numbers);
+        data[36] = 1;
+        if (layers == 1024) {
+            check_ok(pco_llama2c_parse(data, size, NULL, 0, "file", &gguf, &err));
+            pco_gguf_close(gguf);
+        } else {
+            check_fails(pco_llama2c_parse(data, size, NULL, 0, "file", &gguf, &err), PCO_ERROR_FORMAT, "numbers");
+        }
+        free(data);
+    }
+}
+
 static void write_file(const char *name, const built *file, char path[512])
 {
     snprintf(path, 512, "%s/%s", check_folder, name);
@@ -200,8 +222,8 @@ static void test_tokenizer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors), cmocka_unit_test(test_refused),   cmocka_unit_test(test_files),
-        cmocka_unit_test(test_convert), cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_tensors), cmocka_unit_test(test_refused), cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_files),   cmocka_unit_test(test_convert), cmocka_unit_test(test_tokenizer),
     };
     return cmocka_run_group_tests_name("llama2c", tests, check_make_folder, check_remove_folder);
 }
