@@ -6,7 +6,8 @@
 in_root() {
   cp -L /etc/resolv.conf "$1/etc/"
   # shellcheck disable=SC2016 # $0 is for the shell within
-  unshare --mount sh -c 'mount -t proc proc "$0/proc" && mount -t sysfs sys "$0/sys" && exec chroot "$0" "$@"' "$1" \
+  unshare --mount sh -c 'mount -t devpts devpts "$0/dev/pts"; # apt writes its log through a terminal
+    mount -t proc proc "$0/proc" && mount -t sysfs sys "$0/sys" && exec chroot "$0" "$@"' "$1" \
     env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     sh -euc "$2"
 }
