@@ -501,6 +501,7 @@ static void test_closed_too_early(void **state)
     check_fails(pco_sequences_step(&sequence, (const int32_t[]){5}, 1, NULL, &err), PCO_ERROR_INVALID, "was closed");
     pco_sequence_destroy(sequence);
     assert_string_equal(said, "");
+    check_ok(pco_model_open(context, path, NULL, &model, &err));
     check_ok(pco_session_open(context, NULL, &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
     check_ok(pco_training_create(
@@ -512,11 +513,14 @@ static void test_closed_too_early(void **state)
     check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "pco_executable_run: its session was closed");
     check_fails(pco_executable_create(session, graph, NULL, &other, &err), PCO_ERROR_INVALID, "session was closed");
     pco_context_destroy(context);
-    assert_non_null(strstr(said, "pco_context_destroy: 1 of the context's sessions and models was not closed"));
+    assert_non_null(strstr(said, "pco_context_destroy: 2 of the context's sessions and models were not closed"));
     check_fails(pco_executable_read(executable, 0, y, sizeof y, &err), PCO_ERROR_INVALID, "context was destroyed");
     pco_training_destroy(training);
     check_fails(pco_executable_run(executable, &err), PCO_ERROR_INVALID, "context was destroyed");
-    pco_executable_destroy(executable); /* and session and context with it */
+    pco_executable_destroy(executable); /* and the session with it */
+    check_fails(pco_model_generate(model, "3", NULL, NULL, NULL, NULL, &err), PCO_ERROR_INVALID,
+                "context was destroyed");
+    pco_model_close(model); /* and the context with it */
     pco_graph_destroy(graph);
 }
 
