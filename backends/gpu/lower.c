@@ -364,6 +364,11 @@ uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted)
     return size;
 }
 
+uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant)
+{
+    return limits->few_registers && constant->small ? constant->small : constant->initial;
+}
+
 uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t i)
 {
     const gpu_constant *constant = &variant->constants[i];

@@ -171,11 +171,6 @@ static int matmul_aligned(uint32_t dtype, uint64_t first, uint64_t row, const in
            step[2] % (int64_t)unit == 0;
 }
 
-uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p)
-{
-    return gpu_count(&gpu->part->tensors[p->a]) / GPU_INTEGER_BLOCK * GPU_INTEGER_BYTES;
-}
-
 /* a: a tensor; f32 in the workspace; or records of integers there, all of them, which kernels count from the first. */
 static uint32_t matmul_bind_a(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, matmul_window a)
 {

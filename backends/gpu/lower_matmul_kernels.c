@@ -265,6 +265,11 @@ static int matmul_can_matrix(const gpu_lowering *gpu, const gpu_matmul *p)
            lines * 80 + 4 * 4 * matrix[0] * matrix[1] <= gpu->limits->shared_memory;
 }
 
+uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    return gpu_count(&gpu->part->tensors[p->a]) / GPU_INTEGER_BLOCK * GPU_INTEGER_BYTES;
+}
+
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
 {
     if (!gpu_rounds_fit(gpu, matmul_rounds(variant, p->k))) return 0;

@@ -20,11 +20,6 @@ static uint32_t gpu_n_values(const gpu_constant *constant)
     return n;
 }
 
-uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant)
-{
-    return limits->few_registers && constant->small ? constant->small : constant->initial;
-}
-
 uint32_t pco_gpu_tunables(pco_device *device, uint32_t op, const char *name, pco_tunable *tunables, uint32_t capacity)
 {
     const pco_gpu_limits *limits = &((const pco_gpu_device *)(const void *)device)->limits;

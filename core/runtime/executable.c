@@ -390,6 +390,25 @@ pco_status executable_check(const pco_executable *executable, uint32_t handle, u
     return PCO_OK;
 }
 
+void executable_move(pco_executable *executable, uint32_t handle, const void *data)
+{
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        const uint32_t local = part->local[handle];
+        if (local != PCO_NONE && part->places[local].buffer != PCO_NONE)
+            slot->plugin->program->lend(slot->device, part->program, local, data);
+    }
+}
+
+void executable_take_back(pco_executable *executable, uint32_t handle)
+{
+    if (executable->given[handle] != EXECUTABLE_LENT) return;
+    executable_move(executable, handle, NULL);
+    executable->given[handle] = 0;
+    executable->n_missing++;
+}
+
 pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
                                 pco_error *err)
 {

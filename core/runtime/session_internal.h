@@ -219,6 +219,8 @@ pco_status executable_check(const pco_executable *executable, uint32_t handle, u
 
 /* An input or run value has been written, or the host was told where it lies. */
 void executable_give(pco_executable *executable, uint32_t handle);
+/* Tells the parts that read the input where it lies: in memory that was lent; NULL: in its place. */
+void executable_move(pco_executable *executable, uint32_t handle, const void *data);
 /* It is no longer read in memory that was lent, but in its place: before it is written there. */
 void executable_take_back(pco_executable *executable, uint32_t handle);
 
