@@ -123,6 +123,7 @@ static void test_listed(void **state)
         assert_ptr_equal(listed[i].values, of->constant->values);
         assert_int_equal(listed[i].n_values, n_values);
         check_settings(&run, of->op, of->variant, n);
+        check_fails(api->tune(&run.device, of->op, of->variant->name, "none", 64, &err), PCO_ERROR_NOT_FOUND, "'none'");
     }
     assert_true(differ >= 2); /* devices with few registers have smaller tiles */
     assert_int_equal(api->tunables(&run.device, PCO_OP_MATMUL, "none", NULL, 0), 0);
