@@ -196,21 +196,22 @@ static bool conf_data_is_unseen(const conf_case *one, uint32_t input, uint64_t s
 }
 
 /* Numbers of which 32 can or cannot have one exponent: most are about 2^centre, and element `large` of a block is
- * `above` times as large. In special cases two rows of three have an infinity or a NaN in one block. */
+ * `above` times as large. In special cases one row of three has an infinity beside other numbers, and one a NaN beside
+ * zeros. */
 static double conf_data_spread(const conf_case *one, uint32_t input, uint64_t bits, int64_t i)
 {
-    enum { BLOCK = 32, KINDS = 12 };
+    enum { BLOCK = 32, KINDS = 14, ONE_BIT_TOO_FAR = 4 };
     static const struct {
         int centre, range, above; /* exponents */
-    } KIND[KINDS] = {{0, 0, 0},  {0, 3, 0},   {0, 2, 9},   {0, 0, 14}, {0, 0, 15}, {0, 4, 24},
-                     {0, 2, 40}, {-63, 0, 0}, {-66, 3, 2}, {60, 2, 3}, {66, 1, 0}, {-130, 6, 0}};
+    } KIND[KINDS] = {{0, 0, 0},  {0, 3, 0},  {0, 2, 9},   {0, 0, 14},  {0, 0, 15}, {0, 0, 18}, {0, 0, 22},
+                     {0, 4, 24}, {0, 2, 40}, {-63, 0, 0}, {-66, 3, 2}, {60, 2, 3}, {66, 1, 0}, {-130, 6, 0}};
     const conf_operand *operand = &one->in[input];
     const int64_t block = i / BLOCK, row = i / operand->shape[operand->rank - 1], at = i % BLOCK;
-    const uint64_t kind = (uint64_t)(block + row) % (KINDS + 2);
+    const uint64_t kind = one->regime == CONF_EXACT ? ONE_BIT_TOO_FAR : (uint64_t)(block + row) % (KINDS + 2);
     const double sign = bits & 1 ? -1.0 : 1.0;
-    if (one->regime == CONF_SPECIAL && kind % 4 == 1 && at == block % BLOCK) {
-        if (row % 3 == 1) return sign * (double)INFINITY;
-        if (row % 3 == 2) return (double)NAN;
+    if (one->regime == CONF_SPECIAL && at == block % BLOCK) {
+        if (row % 3 == 1 && kind % 4 == 1) return sign * (double)INFINITY;
+        if (row % 3 == 2 && kind > KINDS) return (double)NAN;
     }
     if (kind == KINDS) return sign * 0.0;
     if (kind > KINDS) return at == block % BLOCK ? sign * (1.0 + conf_data_unit(bits)) : sign * 0.0;
@@ -313,12 +314,15 @@ static conf_data_nothing conf_data_nothing_of(uint32_t dtype)
     }
 }
 
-/* Three of four quants of a block become that. In exact cases weights of Q4_1, 1.5 q - 7, are -1 here and 1/2
- * there: 1.5 times the sum of x is more than a float holds where the sum is just what it holds. */
-static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t first, uint8_t *block)
+/* Three of four quants of a block become that. In exact cases a block of Q8_0 has a single 1; weights of Q4_1, 1.5 q -
+ * 7, are -1 here and 1/2 there: 1.5 times the sum of x is more than a float holds where the sum is just what it holds.
+ */
+static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t number, uint8_t *block)
 {
+    const uint64_t first = number * oracle_block_bytes(dtype);
     for (uint32_t i = 4; exact && dtype == PCO_Q4_1 && i < 20; i++)
         block[i] = conf_data_bits(seed, first + i) % 32 ? 0x44 : 0x54;
+    for (uint32_t i = 2; exact && dtype == PCO_Q8_0 && i < 34; i++) block[i] = number % 32 == i - 2;
     if (exact) return;
     const conf_data_nothing nothing = conf_data_nothing_of(dtype);
     for (uint32_t i = nothing.first; i < nothing.end; i++)
@@ -339,7 +343,7 @@ static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed
         for (uint32_t i = 0; i < size; i++)
             to[i] = conf_data_byte(dtype, exact, i, conf_data_bits(~seed, (uint64_t)block * size + i));
         if (one->in[input].fill == CONF_FILL_SPARSE) {
-            conf_data_thin(dtype, exact, seed, (uint64_t)block * size, to);
+            conf_data_thin(dtype, exact, seed, (uint64_t)block, to);
             if (dtype == PCO_Q4_1) scale = exact ? 1.5 : ldexp(1.0 + (double)(block % 8), -7), form.below = -7.0;
             if (one->regime == CONF_SPECIAL && block % 31 == 3) scale = INFINITY;
         }

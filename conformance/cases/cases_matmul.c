@@ -102,13 +102,13 @@ static void conf_cases_variation(conf_cases_context *context, uint32_t b)
  * row to itself: a kernel that rounds x in blocks is found out. In special cases with infinities and NaN. */
 static void conf_cases_spread(conf_cases_context *context, uint32_t a, uint32_t b, conf_regime regime)
 {
-    const int m = regime == CONF_SPECIAL ? 4 : 14, n = 33;
+    const int m = regime == CONF_RANDOM ? 16 : 4, n = 33;
     const int k = conf_cases_blocks(regime == CONF_SPECIAL ? 160 : 32, b);
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, regime);
     ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
     conf_operand *x = conf_cases_in(one, a, "%d,%d", m, k);
     x->fill = CONF_FILL_SPREAD;
-    if (regime == CONF_EXACT) x->fill = CONF_FILL_INTEGER, x->low = 249000, x->high = 262000;
+    if (regime == CONF_EXACT && b == PCO_Q4_1) x->fill = CONF_FILL_INTEGER, x->low = 249000, x->high = 262000;
     conf_operand *weights = conf_cases_in(one, b, "%d,%d", n, k);
     weights->fill = CONF_FILL_SPARSE, weights->constant = true;
     conf_cases_emit(context);
@@ -161,7 +161,7 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
         if (all || !conf_cases_is_variation(b)) conf_cases_spread(context, PCO_F32, b, CONF_RANDOM);
         if (all) conf_cases_spread(context, PCO_F16, b, CONF_RANDOM);
         if (all || b == PCO_Q8_0 || b == PCO_Q4_1) conf_cases_spread(context, PCO_F32, b, CONF_SPECIAL);
-        if (b == PCO_Q4_1) conf_cases_spread(context, PCO_F32, b, CONF_EXACT);
+        if (b == PCO_Q8_0 || b == PCO_Q4_1) conf_cases_spread(context, PCO_F32, b, CONF_EXACT);
     }
     for (uint32_t t = 0; t < 3; t++) /* results of another type */
         for (uint32_t to = 0; to < 3; to++)
