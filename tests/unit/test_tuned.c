@@ -80,13 +80,14 @@ static void check_settings(tuned_run *run, uint32_t op, const gpu_variant *varia
     for (uint32_t first = 0; first < n; first++) {
         for (uint32_t c = 0; c < n; c++) {
             const gpu_constant *one = &variant->constants[c];
-            const uint32_t value = one->values[one->values[0] == one->initial];
+            const uint32_t value = one->values[one->values[0] == gpu_initial(&run->device.gpu.limits, one)];
             check_ok(pco_gpu_program_api.tune(&run->device, op, variant->name, one->name, value, &err));
         }
         for (uint32_t gone = 0; gone < n; gone++) {
             const gpu_constant *one = &variant->constants[(first + gone) % n];
             assert_int_equal(run->device.gpu.n_settings, n - gone);
-            check_ok(pco_gpu_program_api.tune(&run->device, op, variant->name, one->name, one->initial, &err));
+            const uint32_t initial = gpu_initial(&run->device.gpu.limits, one);
+            check_ok(pco_gpu_program_api.tune(&run->device, op, variant->name, one->name, initial, &err));
             for (uint32_t c = 0; c < n; c++)
                 assert_int_equal(set_value(run, &variant->constants[(first + c) % n]) != 0, c > gone);
         }
