@@ -73,6 +73,11 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.shown("echo no such file >&2; false  # fails", "no such file"), 0)
         self.assertEqual(self.shown("echo no such file >&2; false  # fails", "no such folder"), 1)
 
+    def test_progress(self):
+        slow = "echo answer; echo 'cpu:0  42 % [####    ] 32/76 cases 29.9/s, 1 s left' >&2; echo passed >&2"
+        self.assertEqual(self.shown(slow, "answer", "passed"), 0)
+        self.assertEqual(self.shown(slow.replace(" left", "").replace("%", "of"), "answer", "passed"), 1)
+
     def test_what_may_vary(self):
         rules = "<!-- check-docs\nvary AMD|Intel\nvary median (\\S+)$\nskip ^gpu\n-->"
         printed = r"printf 'on AMD, 9 cases, median 0.9\n'"
