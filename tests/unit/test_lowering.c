@@ -347,6 +347,10 @@ static void test_grids(void **state)
         for (int i = 0; i < 3; i++) s.device.gpu.limits.max_groups[i] = most[i] = 1 + draw(6);
         scene_begin(&s, &d);
         gpu_bind_elements(&s.gpu, &d, GPU_fill_y, 0, 0, 5, 1);
+        for (uint32_t none = 0; none < 3; none++) { /* of nothing in one dimension there is nothing */
+            check_ok(gpu_emit_grid(&s.gpu, &d, none != 0, none != 1, none != 2));
+            assert_int_equal(s.list.count, 0);
+        }
         const uint64_t planes = (groups + most[0] - 1) / most[0], rows = (planes + most[1] - 1) / most[1];
         const pco_status status = gpu_emit(&s.gpu, &d, groups);
         if (rows > most[2]) {
@@ -395,10 +399,12 @@ static void test_windows(void **state)
     for (int n = 0; n < TRIES; n++) {
         scene s;
         scene_make(&s);
-        const uint64_t bytes = 1 + draw(40), align = UINT64_C(4) << draw(7), binding = 1 + draw(draw(2) ? 200 : 100000);
+        const uint64_t bytes = 1 + draw(40), align = UINT64_C(4) << draw(7),
+                       binding = n % 16 ? 1 + draw(draw(2) ? 200 : 100000) : UINT64_C(1) << (30 + draw(5));
         s.device.gpu.limits.offset_alignment = (uint32_t)align;
         s.gpu.binding = binding;
-        uint64_t fit = binding > align ? (binding - align) / bytes : 0;
+        const uint64_t seen = binding < UINT64_C(1) << 31 ? binding : UINT64_C(1) << 31; /* 31 bits and a sign */
+        uint64_t fit = seen > align ? (seen - align) / bytes : 0;
         fit -= fit % (fit >= 1024 ? 1024 : fit >= 4 ? 4 : 1);
         assert_int_equal(gpu_window(&s.gpu, bytes), fit);
     }
