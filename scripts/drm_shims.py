@@ -20,16 +20,33 @@ COMMON = """drm-shim/device drm-shim/drm_shim util/anon_file util/hash_table uti
     util/os_misc util/os_mman util/ralloc util/rand_xor util/set util/simple_mtx util/slab util/u_call_once util/u_debug
     util/u_printf util/u_process util/vma util/xxhash util/fast_idiv_by_const util/futex c11/impl/threads_posix
     c11/impl/time""".split()
-AMD = "amd/drm-shim/amdgpu_noop_drm_shim amd/drm-shim/amdgpu_devices".split()
 INTEL = """intel/tools/intel_noop_drm_shim intel/dev/intel_device_info intel/dev/intel_debug intel/dev/intel_kmd
     intel/dev/intel_hwconfig intel/dev/i915/intel_device_info intel/dev/xe/intel_device_info intel/common/intel_gem
     intel/common/i915/intel_gem intel/common/xe/intel_gem util/parson util/u_string util/mesa-sha1""".split()
 
 # What the shims for newer drivers are made of, beside COMMON.
-FREEDRENO_FILE = "src/freedreno/drm-shim/freedreno_noop.c"
-UNANSWERED = ("0x0d", "0x0e")
 NOUVEAU = ["nouveau/drm-shim/nouveau_noop"]
-SHIMS = ("amdgpu", "intel", "nouveau", "freedreno")
+PANFROST = ["panfrost/drm-shim/panfrost_noop"]
+SHIMS = ("amdgpu", "intel", "nouveau", "freedreno", "panfrost", "v3d")
+
+# RDNA 4, which the shim for AMD does not know: a Radeon RX 9070 XT, told as RDNA 3's description is but for this. The
+# kernel interface has its family, its revisions are those of Mesa's addrlib; compilers do not ask for the rest.
+GFX1201 = {"name": '"gfx1201"', "radeon_family": "CHIP_GFX1201", "hw_ip_version_major": "12",
+           "ip_discovery_version": "0xc0001", "device_id": "0x7550", "external_rev": "0x51", "pci_rev": "0xc0",
+           "family": "AMDGPU_FAMILY_GC_12_0_0", "num_shader_engines": "4", "cu_active_number": "64",
+           "enabled_rb_pipes_mask": "0xffff", "num_rb_pipes": "16", "vram_bit_width": "256", "num_tcc_blocks": "16",
+           "gl1c_cache_size": "0", "gl2c_cache_size": "8192", "mall_size": "UINT64_C(67108864)"}
+
+# A Raspberry Pi 5, where V3D_GPU_ID is 71: its version, and the revision of its compatibility. The shim is of a Pi 4.
+V3D_71 = """        const char *chosen = getenv("V3D_GPU_ID");
+        if (chosen && atoi(chosen) == 71) {
+                static const uint32_t v3d71[][2] = {{DRM_V3D_PARAM_V3D_HUB_IDENT3, 0x00000a00},
+                                                    {DRM_V3D_PARAM_V3D_CORE0_IDENT0, 0x07443356},
+                                                    {DRM_V3D_PARAM_V3D_CORE0_IDENT1, 0x81001421}};
+                for (int i = 0; i < 3; i++)
+                        if (gp->param == v3d71[i][0]) { gp->value = v3d71[i][1]; return 0; }
+        }
+"""
 
 # The one that Debian's python3-mako is for.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -66,15 +83,15 @@ def fetch(what, *commands, where=None):
         raise Unavailable(f"{what} cannot be had: {failure}") from None
 
 
-def fetch_source(folder):
-    """The source of Mesa as Debian has it, verified by apt, in folder/mesa-VERSION."""
-    there = sorted(folder.glob("mesa-*/src/freedreno/drm-shim"))
-    if there:
-        return there[-1].parents[2]
+def fetch_archive(folder):
+    """The source of Mesa as Debian has it, verified by apt: an archive in the folder."""
+    archive = next(folder.glob("mesa_*.orig.tar.xz"), None)
+    if archive:
+        return archive
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     if not os.path.exists(KEYRING):
-        raise Failure(f"{KEYRING} is not there: the source of Mesa's shims is taken from Debian's archive")
+        raise Failure(f"{KEYRING} is not there: the source of Mesa is taken from Debian's archive")
     (folder / "sources.list").write_text(f"deb-src [signed-by={KEYRING}] {ARCHIVE} {SUITE} main\n")
     apt = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "-o", f"Dir::Etc::sourcelist={folder}/sources.list",
            "-o", "Dir::Etc::sourceparts=/dev/null",
@@ -83,33 +100,71 @@ def fetch_source(folder):
     archive = next(folder.glob("mesa_*.orig.tar.xz"), None)
     if not archive:
         raise Failure("Debian's source package of Mesa has no mesa_*.orig.tar.xz")
-    with tarfile.open(archive) as tar:
-        wanted = re.compile(r"[^/]+/(include|src/(drm-shim|util|c11|compiler|intel|amd/(drm-shim|common)|freedreno/drm-shim|"
-                            r"nouveau|gallium/drivers/nouveau/nv_object\.xml\.h$|[^/]+\.h$))")
+    return archive
+
+
+def unpack(folder, wanted):
+    """folder/mesa-VERSION, with what of the source matches."""
+    with tarfile.open(fetch_archive(folder)) as tar:
         safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Debian 12's Python has no filters
-        tar.extractall(folder, [m for m in tar if wanted.match(m.name) and ".." not in m.name], **safely)
+        tar.extractall(folder, [m for m in tar if re.match(wanted, m.name) and ".." not in m.name], **safely)
     return next(folder.glob("mesa-*/src")).parent
 
 
-def amd_source(source, out):
-    """Mesa 25.2 and later ask for a newer kernel interface than the shim has."""
-    text = (source / "src/amd/drm-shim/amdgpu_noop_drm_shim.c").read_text()
-    if "version_minor = 49" not in text:
-        raise Failure("Mesa's shim for AMD is not as it was: its version of the kernel interface is not 49")
-    made = out / "amdgpu.c"
-    made.write_text(text.replace("version_minor = 49", "version_minor = 60"))
+def fetch_source(folder):
+    """What shims are made of, in folder/mesa-VERSION."""
+    there = sorted(folder.glob("mesa-*/src/broadcom/drm-shim"))
+    if there:
+        return there[-1].parents[2]
+    return unpack(folder, r"[^/]+/(include|src/(drm-shim|util|c11|compiler|intel|amd/(drm-shim|common)|"
+                          r"(freedreno|panfrost|broadcom)/drm-shim|nouveau|gallium/drivers/nouveau/nv_object\.xml\.h$|"
+                          r"[^/]+\.h$))")
+
+
+def changed(source, file, out, *changes):
+    """A copy of the shim's file in `out`, with texts replaced by others."""
+    text = (source / "src" / file).read_text()
+    for old, new in changes:
+        if old not in text:
+            raise Failure(f"Mesa's {file} is not as it was: it lacks '{old.strip()}'")
+        text = text.replace(old, new, 1)
+    made = out / pathlib.Path(file).name
+    made.write_text(text)
     return made
+
+
+def amd_sources(source, out):
+    """Mesa 25.2 and later ask for a newer kernel interface than the shim has; and RDNA 4."""
+    devices = "amd/drm-shim/amdgpu_devices.c"
+    known = re.search(r'   \{\n      \.name = "navi31",\n.*?\n   \},\n', (source / "src" / devices).read_text(), re.S)
+    if not known:
+        raise Failure(f"Mesa's {devices} is not as it was: it does not know navi31")
+    newer = known[0]
+    for field, value in GFX1201.items():
+        newer, count = re.subn(rf"(\.{field} = )[^\n]*,\n", rf"\g<1>{value},\n", newer)
+        if not count:
+            raise Failure(f"Mesa's {devices} is not as it was: navi31 has no '{field}'")
+    newer = newer.replace("{ 0xff, 0xff, 0xff, 0xff, }", "{ 0xff, 0xff, 0x0, 0x0, }")  # compute units of four engines
+    return [changed(source, "amd/drm-shim/amdgpu_noop_drm_shim.c", out, ("version_minor = 49", "version_minor = 60")),
+            changed(source, devices, out, (known[0], known[0] + newer))]
 
 
 def freedreno_source(source, out):
     """Turnip of Mesa 26 binds memory with calls that are younger than the shim (DRM_MSM_VM_BIND and the next)."""
-    text = (source / FREEDRENO_FILE).read_text()
     start = "static ioctl_fn_t driver_ioctls[] = {\n"
-    if start not in text:
-        raise Failure("Mesa's shim for Adreno is not as it was: it has no driver_ioctls")
-    made = out / "freedreno.c"
-    made.write_text(text.replace(start, start + "".join(f"   [{call}] = msm_ioctl_noop,\n" for call in UNANSWERED)))
-    return made
+    calls = "".join(f"   [{call}] = msm_ioctl_noop,\n" for call in ("0x0d", "0x0e"))
+    return changed(source, "freedreno/drm-shim/freedreno_noop.c", out, (start, start + calls))
+
+
+def v3d_source(source, out):
+    """V3DV wants submits with several semaphores and queries by the CPU, and submits compute by a call of its own."""
+    switch, case = "        switch (gp->param) {\n", "        case DRM_V3D_PARAM_SUPPORTS_PERFMON:\n"
+    calls = "SUBMIT_CSD SUBMIT_CPU PERFMON_CREATE PERFMON_DESTROY".split()
+    start = "static ioctl_fn_t driver_ioctls[] = {\n"
+    return changed(
+        source, "broadcom/drm-shim/v3d_noop.c", out, (switch, V3D_71 + switch),
+        (case, case + "".join(f"        case DRM_V3D_PARAM_SUPPORTS_{what}:\n" for what in ("MULTISYNC_EXT", "CPU_QUEUE"))),
+        (start, start + "".join(f"        [DRM_V3D_{call}] = v3d_ioctl_noop,\n" for call in calls)))
 
 
 def intel_sources(source, out):
@@ -142,11 +197,11 @@ def build(folder):
     def there(names):
         return [src / f"{name}.c" for name in names if (src / f"{name}.c").exists()]
 
-    files = {"common": there(COMMON), "amdgpu": [amd_source(source, out), *there(AMD)[1:]],
+    files = {"common": there(COMMON), "amdgpu": amd_sources(source, out),
              "intel": [*intel_sources(source, out), *there(INTEL)], "nouveau": there(NOUVEAU),
-             "freedreno": [freedreno_source(source, out)]}
-    if len(there(AMD)) < len(AMD) or not there(INTEL[:1]) or not there(NOUVEAU):
-        raise Failure(f"{source} has no drm shims for AMD, Intel and NVIDIA")
+             "freedreno": [freedreno_source(source, out)], "panfrost": there(PANFROST), "v3d": [v3d_source(source, out)]}
+    if not there(INTEL[:1]) or not there(NOUVEAU) or not there(PANFROST):
+        raise Failure(f"{source} has no drm shims for Intel, NVIDIA and Mali")
 
     def compile_one(job):
         name, file = job

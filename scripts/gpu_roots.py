@@ -9,12 +9,13 @@ from drm_shims import ARCHIVE, KEYRING, Failure, fetch, run
 
 PACKAGES = "libvulkan1 mesa-vulkan-drivers".split()
 
-# Mounts the folders up to "--" at the same path in the root, and runs the rest there.
+# Mounts the folders up to "--" at the same path in the root, and runs the rest there, with the machine's programs where
+# the root has none.
 INSIDE = """root=$1; libraries=$2; shift 2
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind "$libraries" "$root/host"
-mount --rbind /usr/bin "$root/usr/bin"
+[ -e "$root/usr/bin/env" ] || mount --rbind /usr/bin "$root/usr/bin"
 while [ "$1" != -- ]; do mount --rbind "$1" "$root$1"; shift; done
 shift
 exec chroot "$root" "$@"
