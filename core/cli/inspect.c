@@ -119,7 +119,8 @@ const cli_command cli_inspect = {
     .summary = "what a model file holds, and the memory that it takes",
     .help = "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
             "MODEL is a .gguf file, a folder of Hugging Face, CTranslate2 or Portico, a .safetensors file, a\n"
-            "checkpoint of llama2.c, or what torch.save wrote (.pt, .bin). Prints the format, metadata or configuration, every tensor,\n"
+            "checkpoint of llama2.c, or what torch.save wrote (.pt, .bin). Prints the format, metadata or "
+            "configuration, every tensor,\n"
             "whether the model can run, and, on the chosen device, the memory for weights, cache, activations\n"
             "and buffers, and whether it fits. A GGUF file that is only a header (the data were not\n"
             "downloaded) is listed as such.\n\n"

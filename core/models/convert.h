@@ -30,11 +30,11 @@ typedef struct pco_convert_result {
 
 /* Writes the GGUF file `out` from the model `in`: a GGUF file (the first of several, too), whose keys are kept, and
  * which, for a `type`, is of a model that Portico runs; one of llama2.c; or a folder of Hugging Face of a family that
- * GGUF has (models/family.h), with its chat template, and its tokenizer where that is a byte-level BPE. Vectors of floats become
- * F32. A file from a folder is read back before it takes its place: the same spec must come out, and the same ids for a
- * text. Errors: those of opening `in`; INVALID for a type that weights of GGUF cannot have; UNSUPPORTED for what GGUF
- * cannot say, by name; FORMAT for weights that are not finite where they are to be quantised; IO, when `out` is as it
- * was; CANCELLED; OUT_OF_HOST_MEMORY. */
+ * GGUF has (models/family.h), with its chat template, and its tokenizer where that is a byte-level BPE. Vectors of
+ * floats become F32. A file from a folder is read back before it takes its place: the same spec must come out, and the
+ * same ids for a text. Errors: those of opening `in`; INVALID for a type that weights of GGUF cannot have; UNSUPPORTED
+ * for what GGUF cannot say, by name; FORMAT for weights that are not finite where they are to be quantised; IO, when
+ * `out` is as it was; CANCELLED; OUT_OF_HOST_MEMORY. */
 pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_convert_options *options,
                                pco_convert_result *result, pco_error *err) PCO_NODISCARD;
 

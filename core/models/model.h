@@ -22,8 +22,8 @@ typedef struct pco_model_file {
     pco_weights *safetensors;
 } pco_model_file;
 
-/* Opens a .gguf file, one of llama2.c or a folder. The caller closes *file. Errors: IO; FORMAT and NOT_FOUND for what is wrong
- * or missing in the files, by name; UNSUPPORTED for another architecture, model type or tokenizer, by name.
+/* Opens a .gguf file, one of llama2.c or a folder. The caller closes *file. Errors: IO; FORMAT and NOT_FOUND for what
+ * is wrong or missing in the files, by name; UNSUPPORTED for another architecture, model type or tokenizer, by name.
  */
 pco_status pco_model_file_open(const char *path, pco_model_file **file, pco_error *err) PCO_NODISCARD;
 /* The same for the bytes of a .gguf file, which the caller keeps as they are until the close. */

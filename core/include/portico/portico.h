@@ -117,8 +117,8 @@ typedef struct pco_model_params {
 /* Opens a model on a device: a .gguf file (or the first of several that belong together), a folder of Hugging Face
  * (config.json; safetensors or pytorch_model.bin, whole or in shards; its tokenizer), one of CTranslate2 (model.bin), a
  * checkpoint of llama2.c (version 0 or 1, with tokN.bin, of N tokens, or tokenizer.bin beside it), or one that `portico
- * train` wrote: decoders, encoders and encoder-decoders of the families that the README lists. `params` may be NULL. The
- * context outlives the model. Errors: IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op;
+ * train` wrote: decoders, encoders and encoder-decoders of the families that the README lists. `params` may be NULL.
+ * The context outlives the model. Errors: IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op;
  * NOT_FOUND for a device, listing those there are; UNSUPPORTED for a cache_type; OUT_OF_DEVICE_MEMORY before anything
  * is uploaded, with the bytes needed at first and available; CANCELLED. */
 PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
