@@ -101,11 +101,14 @@ pco_status pco_gguf_text_or(const pco_gguf *gguf, const char *key, const char *f
                             pco_error *err) PCO_NODISCARD;
 
 /* Arrays. Errors as above. The string array belongs to the file; the numeric ones are copies that the caller
- * frees (never NULL on success). i32 takes integer elements that fit, f32 takes f32 and f64. */
+ * frees (never NULL on success). i32 takes integer elements that fit, f32 takes f32 and f64; bool takes bools and
+ * integers, of which 0 becomes 0 and all others 1. */
 pco_status pco_gguf_string_array(const pco_gguf *gguf, const char *key, const pco_gguf_string **out, uint64_t *count,
                                  pco_error *err) PCO_NODISCARD;
 pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **out, uint64_t *count,
                               pco_error *err) PCO_NODISCARD;
+pco_status pco_gguf_bool_array(const pco_gguf *gguf, const char *key, unsigned char **out, uint64_t *count,
+                               pco_error *err) PCO_NODISCARD;
 pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out, uint64_t *count,
                               pco_error *err) PCO_NODISCARD;
 

@@ -219,6 +219,32 @@ pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **o
     return PCO_OK;
 }
 
+pco_status pco_gguf_bool_array(const pco_gguf *gguf, const char *key, unsigned char **out, uint64_t *count,
+                               pco_error *err)
+{
+    *out = NULL;
+    const pco_gguf_entry *entry = pco_gguf_find(gguf, key);
+    if (!entry) return gguf_missing(gguf, key, err);
+    int64_t value = 0;
+    const int flags = entry->is_array && entry->type == PCO_GGUF_BOOL;
+    if (!flags &&
+        (!entry->is_array || entry->type == PCO_GGUF_STRING || (entry->count && !gguf_integer(entry, 0, &value))))
+        return gguf_wrong(gguf, entry, "an array of bools or integers", err);
+    unsigned char *copy = malloc((size_t)entry->count + 1);
+    if (!copy)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for key '%s'", pco_gguf_label(gguf), key);
+    for (uint64_t i = 0; i < entry->count; i++) {
+        if (flags)
+            value = entry->data[i];
+        else
+            (void)gguf_integer(entry, i, &value);
+        copy[i] = value != 0;
+    }
+    *out = copy;
+    *count = entry->count;
+    return PCO_OK;
+}
+
 pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out, uint64_t *count, pco_error *err)
 {
     *out = NULL;

@@ -13,7 +13,6 @@ static const pco_model_spec phi3_spec = {
     .norm.type = PCO_NN_RMS_NORM,
     .final_norm = 1,
     .position_embedding = PCO_POSITION_ROPE,
-    .rope_amplitude = 1, /* files say it */
     .sliding_window = PCO_SPEC_NO_WINDOW,
     .decoder_only = 1,
 };

@@ -1,10 +1,12 @@
 #include "models/gguf_spec.h"
+#include "models/rope.h"
 
 #include "base/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Reading goes on after an error without effect: the first one is kept. What is then returned is a value that
@@ -40,6 +42,16 @@ static int64_t gguf_size_or(gguf_reader *r, const char *name, uint32_t most, int
     return pco_gguf_find(r->gguf, gguf_key(r, name)) ? gguf_size(r, name, most) : fallback;
 }
 
+/* As gguf_size_or, but 0 says that the file leaves it open: llama.cpp writes all the keys that it knows into a file
+ * that it saves itself, and 0 where the model had none. */
+static int64_t gguf_size_unless_zero(gguf_reader *r, const char *name, uint32_t most, int64_t fallback)
+{
+    uint32_t value = 0;
+    const char *key = gguf_key(r, name);
+    if (!r->status) r->status = pco_gguf_u32_or(r->gguf, key, 0, &value, r->err);
+    return value ? gguf_size(r, name, most) : fallback;
+}
+
 static double gguf_number(gguf_reader *r, const char *name, double least, double most, double fallback)
 {
     float value = (float)fallback;
@@ -51,13 +63,22 @@ static double gguf_number(gguf_reader *r, const char *name, double least, double
     return r->status ? fallback : (double)value;
 }
 
+/* As gguf_number, but 0 says that the file leaves it open, too. */
+static double gguf_number_unless_zero(gguf_reader *r, const char *name, double least, double most, double fallback)
+{
+    float value = 0;
+    const char *key = gguf_key(r, name);
+    if (!r->status) r->status = pco_gguf_f32_or(r->gguf, key, 0, &value, r->err);
+    return value == 0 ? fallback : gguf_number(r, name, least, most, fallback);
+}
+
 /* What divides the angles of positions: models have 1 to 64. Two of them are multiplied in f32. */
 #define GGUF_FACTOR_LEAST 1e-6
 #define GGUF_FACTOR_MOST  1e6
 
 static double gguf_factor(gguf_reader *r, const char *name)
 {
-    return gguf_number(r, name, GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
+    return gguf_number_unless_zero(r, name, GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
 }
 
 void pco_gguf_name_experts(pco_layer_names *names)
@@ -79,19 +100,20 @@ static void gguf_read_experts(gguf_reader *r, pco_model_spec *spec)
                              r->label, experts, r->architecture);
     else
         r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "expert_gating_func"), 1, &softmax, r->err);
-    if (!r->status && softmax != 1)
+    if (!r->status && softmax > 1) /* 0: left open */
         r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: key '%s' is %u, which Portico cannot run; it runs 1",
                              r->label, r->key, softmax);
     spec->experts = r->status ? 1 : experts;
     spec->experts_used = gguf_size(r, "expert_used_count", (uint32_t)spec->experts);
-    spec->ffn_dim[PCO_DECODER] = gguf_size_or(r, "expert_feed_forward_length", 1 << 24, spec->ffn_dim[PCO_DECODER]);
+    spec->ffn_dim[PCO_DECODER] =
+        gguf_size_unless_zero(r, "expert_feed_forward_length", 1 << 24, spec->ffn_dim[PCO_DECODER]);
     pco_gguf_name_experts(&spec->names);
 }
 
 static void gguf_read_sizes(gguf_reader *r, pco_model_spec *spec)
 {
     spec->d_model = gguf_size(r, "embedding_length", 1 << 20);
-    spec->layers[PCO_DECODER] = gguf_size(r, "block_count", 1 << 12);
+    spec->layers[PCO_DECODER] = gguf_size(r, "block_count", PCO_SPEC_LAYERS);
     spec->ffn_dim[PCO_DECODER] = gguf_size(r, "feed_forward_length", 1 << 24);
     gguf_read_experts(r, spec);
     spec->attention_heads[PCO_DECODER] = gguf_size(r, "attention.head_count", 1 << 12);
@@ -127,8 +149,31 @@ static void gguf_read_heads(gguf_reader *r, pco_model_spec *spec)
     spec->head_dim[PCO_DECODER] = head_dim;
 }
 
-/* rope.scaling.*: linear (Chen et al. 2023), LongRoPE (whose factors are tensors), or refused by name. A factor without
- * a type is linear, and files of before these keys have rope.scale_linear. */
+static int gguf_is_scaled(gguf_reader *r, const char *type)
+{
+    const char *found = "";
+    if (!r->status) r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), "", &found, r->err);
+    return strcmp(found, type) == 0;
+}
+
+/* YaRN as llama.cpp has it in these families: 32 and 1 turns, an amplitude that follows from the factor, and
+ * attn_factor on top of it. */
+static void gguf_read_yarn(gguf_reader *r, pco_model_spec *spec)
+{
+    const int64_t original =
+        gguf_size_or(r, "rope.scaling.original_context_length", 1 << 30, spec->max_position_embeddings);
+    const pco_rope_yarn yarn = {.factor = gguf_factor(r, "rope.scaling.factor"),
+                                .original_context = (double)original,
+                                .beta_fast = 32,
+                                .beta_slow = 1,
+                                .truncate = 1};
+    spec->rope_amplitude =
+        (spec->rope_amplitude > 0 ? spec->rope_amplitude : 1) * pco_rope_yarn_amplitude(yarn.factor, 1);
+    if (!r->status) r->status = pco_rope_scale_yarn(spec, &yarn, r->label, r->err);
+}
+
+/* rope.scaling.*: linear (Chen et al. 2023), YaRN, LongRoPE (whose factors are tensors), or refused by name. A factor
+ * without a type is linear, and files of before these keys have rope.scale_linear. */
 static void gguf_read_rope(gguf_reader *r, pco_model_spec *spec)
 {
     const char *type = "linear";
@@ -136,18 +181,21 @@ static void gguf_read_rope(gguf_reader *r, pco_model_spec *spec)
     spec->rope_theta = gguf_number(r, "rope.freq_base", 1e-30, 1e30, 10000);
     if (spec->rope_theta_windowed > 0)
         spec->rope_theta_windowed = gguf_number(r, "rope.freq_base_swa", 1e-30, 1e30, spec->rope_theta_windowed);
-    if (spec->rope_amplitude > 0)
-        spec->rope_amplitude = gguf_number(r, "rope.scaling.attn_factor", GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
+    const double amplitude = gguf_number(r, "rope.scaling.attn_factor", GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
+    if (amplitude != 1) spec->rope_amplitude = amplitude;
     if (!r->status) r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), type, &type, r->err);
     if (r->status) return;
     if (strcmp(type, "linear") == 0)
         spec->rope_scale =
             gguf_factor(r, pco_gguf_find(r->gguf, gguf_key(r, "rope.scaling.factor")) ? "rope.scaling.factor"
                                                                                       : "rope.scale_linear");
+    else if (strcmp(type, "yarn") == 0)
+        gguf_read_yarn(r, spec);
     else if (strcmp(type, "none") != 0 && !(strcmp(type, "longrope") == 0 &&
                                             pco_weights_find(pco_gguf_weights(r->gguf), "rope_factors_short.weight")))
         r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                             "%s: %s is '%s', which Portico cannot run; it runs 'none', 'linear' and 'longrope'",
+                             "%s: %s is '%s', which Portico cannot run; it runs 'none', 'linear', 'yarn' and "
+                             "'longrope'",
                              r->label, r->key, type);
 }
 
@@ -157,21 +205,43 @@ static void gguf_read_cap(gguf_reader *r, const char *name, double *cap)
     if (*cap > 0) *cap = gguf_number(r, name, 1e-3, 1e6, *cap);
 }
 
+/* Which layers have the window: one number, as full_interval, or a flag for each layer. */
+static void gguf_read_pattern(gguf_reader *r, pco_model_spec *spec)
+{
+    static const char name[] = "attention.sliding_window_pattern";
+    const int64_t layers = spec->layers[PCO_DECODER];
+    const pco_gguf_entry *entry = pco_gguf_find(r->gguf, gguf_key(r, name));
+    unsigned char *flags = NULL;
+    uint64_t count = 0;
+    if (r->status || !entry) return;
+    if (!entry->is_array) {
+        spec->full_interval = gguf_size(r, name, PCO_SPEC_LAYERS);
+        return;
+    }
+    r->status = pco_gguf_bool_array(r->gguf, r->key, &flags, &count, r->err);
+    if (!r->status && count < (uint64_t)layers)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' has %" PRIu64 " elements for %" PRId64 " layers",
+                             r->label, r->key, count, layers);
+    for (int64_t i = 0; !r->status && i < layers; i++) flags[i] = !flags[i];
+    const int64_t odd = r->status ? layers : pco_spec_find_pattern(spec, flags, layers);
+    if (odd < layers)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: key '%s' has no period, which Portico cannot run: layer %" PRId64
+                             " does not go on as those before it",
+                             r->label, r->key, odd);
+    free(flags);
+}
+
 /* The window, where the family has one: as wide as the file says, in the layers of the family's pattern. */
 static void gguf_read_window(gguf_reader *r, pco_model_spec *spec)
 {
-    static const char pattern[] = "attention.sliding_window_pattern";
     const int windowed = spec->sliding_window != 0;
     uint32_t window = spec->sliding_window > 0 ? (uint32_t)spec->sliding_window : 0;
     if (!r->status)
         r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "attention.sliding_window"), window, &window, r->err);
     if (windowed) {
         spec->sliding_window = window;
-        const int64_t interval = gguf_size_or(r, pattern, 1 << 12, spec->full_interval);
-        if (!r->status && interval != spec->full_interval)
-            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                                 "%s: key '%s' is %" PRId64 ", which Portico cannot run; it runs %" PRId64, r->label,
-                                 gguf_key(r, pattern), interval, spec->full_interval);
+        gguf_read_pattern(r, spec);
     } else if (!r->status && window > 0 && window < spec->max_position_embeddings) {
         r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
                              "%s: key '%s' is %u, which Portico cannot run in a model of architecture '%s'; it runs "
@@ -181,27 +251,33 @@ static void gguf_read_window(gguf_reader *r, pco_model_spec *spec)
 }
 
 /* Keys that say that a model computes something that no family here does, or not this one: without an effect at `same`
- * only, and where they are 0, which says that they are not set. */
+ * only, and where they are 0, which says that they are not set. The caps of 50 and 30 are llama.cpp's values before it
+ * reads a file; it saves them with each model, and applies them in the families that have caps. */
 static void gguf_refuse(gguf_reader *r, const pco_model_spec *spec)
 {
+    const int rope = spec->position_embedding == PCO_POSITION_ROPE, yarn = rope && gguf_is_scaled(r, "yarn");
     const struct {
         const char *name;
         double same;
-        int read; /* by the functions above */
+        int read; /* by the functions above, or of RoPE where there is none */
     } keys[] = {
         {"attention.clamp_kqv", 0},
         {"attention.max_alibi_bias", 0},
         {"attention.output_scale", 1},
         {"attention.scale", 1 / sqrt((double)spec->head_dim[PCO_DECODER])},
         {"attention.temperature_scale", 0},
-        {"attn_logit_softcapping", 0, .read = spec->attention_softcap > 0},
+        {"attn_logit_softcapping", 50, .read = spec->attention_softcap > 0},
         {"embedding_scale", 1},
         {"expert_weights_scale", 1},
-        {"final_logit_softcapping", 0, .read = spec->logits_softcap > 0},
+        {"final_logit_softcapping", 30, .read = spec->logits_softcap > 0},
         {"logit_scale", 1},
         {"residual_scale", 1},
-        {"rope.freq_base_swa", spec->rope_theta, .read = spec->rope_theta_windowed > 0},
-        {"rope.scaling.attn_factor", 1, .read = spec->rope_amplitude > 0},
+        {"rope.freq_base_swa", spec->rope_theta, .read = !rope || spec->rope_theta_windowed > 0},
+        {"rope.scaling.yarn_attn_factor", 1, .read = !yarn},
+        {"rope.scaling.yarn_beta_fast", 32, .read = !yarn},
+        {"rope.scaling.yarn_beta_slow", 1, .read = !yarn},
+        {"rope.scaling.yarn_ext_factor", -1, .read = !yarn},
+        {"rope.scaling.yarn_log_multiplier", 0, .read = !yarn},
     };
     int causal = 1;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !r->status; i++) {
@@ -270,7 +346,11 @@ static void gguf_read_all_factors(gguf_reader *r, pco_model_spec *spec)
         r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s has a tensor '%s' and no '%s', and Portico needs both",
                              r->label, only_long ? long_name : short_name, only_long ? short_name : long_name);
     }
+    float yarn[PCO_ROPE_PAIRS];
+    const int64_t scaled = spec->rope_factor_count;
+    for (int64_t i = 0; i < scaled; i++) yarn[i] = spec->rope_factors[i];
     const int one = gguf_read_factors(r, "rope_freqs.weight", spec, spec->rope_factors);
+    for (int64_t i = 0; one && i < scaled; i++) spec->rope_factors[i] *= yarn[i];
     const int two = gguf_read_factors(r, short_name, spec, spec->rope_factors) &&
                     gguf_read_factors(r, long_name, spec, spec->rope_long_factors);
     if (one || two) spec->rope_factor_count = spec->rope_dimensions / 2;

@@ -30,6 +30,18 @@ int pco_spec_sees_all(const pco_model_spec *spec, int64_t layer)
     return layer < spec->full_first || (spec->full_interval && (layer + 1) % spec->full_interval == 0);
 }
 
+int64_t pco_spec_find_pattern(pco_model_spec *spec, const unsigned char *sees_all, int64_t layers)
+{
+    int64_t first = 0, interval = 0, layer = 0;
+    while (first < layers && sees_all[first]) first++;
+    for (int64_t i = first; i < layers && !interval; i++)
+        if (sees_all[i]) interval = i + 1;
+    spec->full_first = first;
+    spec->full_interval = interval;
+    while (layer < layers && pco_spec_sees_all(spec, layer) == (sees_all[layer] != 0)) layer++;
+    return layer;
+}
+
 /* Where the names of a layer come from. */
 typedef struct spec_namer {
     const pco_nn *nn;

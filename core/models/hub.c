@@ -141,7 +141,7 @@ static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, pco_mode
 void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
 {
     spec->d_model = pco_hub_size(r, keys->width, 1 << 20);
-    spec->layers[PCO_DECODER] = pco_hub_size(r, keys->layers, 1 << 12);
+    spec->layers[PCO_DECODER] = pco_hub_size(r, keys->layers, PCO_SPEC_LAYERS);
     spec->ffn_dim[PCO_DECODER] = pco_hub_size_or(r, keys->ffn, 1 << 24, 4 * spec->d_model);
     spec->max_position_embeddings = pco_hub_size_or(r, keys->context, 1 << 30, 2048);
     spec->vocab_size[0] = spec->vocab_size[1] = pco_hub_size(r, "vocab_size", INT32_MAX);
@@ -181,9 +181,9 @@ static int hub_full_layer(const cJSON *item)
 static void hub_read_types(pco_hub_reader *r, const cJSON *list, pco_model_spec *spec)
 {
     const int64_t layers = spec->layers[PCO_DECODER];
+    unsigned char sees_all[PCO_SPEC_LAYERS];
     const cJSON *item;
-    int64_t first = 0, interval = 0, index = 0;
-    int begun = 0; /* a layer with a window was there */
+    int64_t index = 0;
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != layers) {
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'layer_types' must be a list of %" PRId64 " texts",
                              r->label, layers);
@@ -198,25 +198,14 @@ static void hub_read_types(pco_hub_reader *r, const cJSON *list, pco_model_spec 
                                  "which Portico cannot run",
                                  r->label);
         if (full < 0) return;
-        if (!full) begun = 1;
-        if (full && !begun) first = index + 1;
-        if (full && begun && !interval) interval = index + 1;
-        index++;
+        sees_all[index++] = (unsigned char)full;
     }
-    spec->full_first = first;
-    spec->full_interval = interval;
-    index = 0;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (pco_spec_sees_all(spec, index) != hub_full_layer(item)) {
-            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                                 "%s: 'layer_types' has no period, which Portico cannot run: layer %" PRId64
-                                 " does not go on as those before it",
-                                 r->label, index);
-            return;
-        }
-        index++;
-    }
+    index = pco_spec_find_pattern(spec, sees_all, layers);
+    if (index < layers)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: 'layer_types' has no period, which Portico cannot run: layer %" PRId64
+                             " does not go on as those before it",
+                             r->label, index);
 }
 
 void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec)
@@ -225,7 +214,7 @@ void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec)
     const int said = cJSON_HasObjectItem(r->root, "sliding_window"); /* null: there is none */
     const int64_t window = pco_hub_size_or(r, "sliding_window", 1 << 30, on && !said ? spec->sliding_window : 0);
     on = pco_hub_bool(r, "use_sliding_window", on);
-    spec->full_first = (int64_t)pco_hub_number(r, "max_window_layers", 0, 1 << 12, (double)spec->full_first);
+    spec->full_first = (int64_t)pco_hub_number(r, "max_window_layers", 0, PCO_SPEC_LAYERS, (double)spec->full_first);
     spec->sliding_window = on || types ? window : 0;
     if (!types || r->status) return;
     hub_read_types(r, types, spec);

@@ -95,7 +95,7 @@ enum { PCO_SPEC_NO_WINDOW = -1 };
 enum { PCO_SPEC_HIGHEST = -1 };
 
 /* Most experts of a layer. */
-enum { PCO_SPEC_EXPERTS = 1024 };
+enum { PCO_SPEC_EXPERTS = 1024, PCO_SPEC_LAYERS = 1 << 12 };
 
 /* Most pairs of channels of a head whose frequencies have factors of their own. */
 enum { PCO_ROPE_PAIRS = 256 };
@@ -186,6 +186,9 @@ enum { PCO_SPEC_NAME = 256 };
 pco_model_spec pco_spec_for_context(const pco_model_spec *spec, int64_t context);
 /* Does the layer of the decoder see all keys, whatever sliding_window is? */
 int pco_spec_sees_all(const pco_model_spec *spec, int64_t layer);
+/* Sets full_first and full_interval as the flags of so many layers say. Returns `layers`, or the first layer that does
+ * not fit into a period. */
+int64_t pco_spec_find_pattern(pco_model_spec *spec, const unsigned char *sees_all, int64_t layers);
 const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index, const char *part,
                                 char name[PCO_SPEC_NAME]);
 
