@@ -1,5 +1,6 @@
-/* test_training FILE FOLDER: portico/train.h against PyTorch's optimisers (tests/golden/make_training.py), its
- * checkpoints, loss scaling and errors, on the device that PORTICO_BACKEND picks. FOLDER is written to. */
+/* test_training FILE: portico/train.h against PyTorch's optimisers (tests/golden/make_training.py), its
+ * checkpoints, loss scaling and errors, on the device that PORTICO_BACKEND picks. */
+#define CHECK_FOLDER
 #include "models_test.h"
 
 #include "formats/weights.h"
@@ -16,7 +17,6 @@ static const int64_t elements[] = {HIDDEN * IN, HIDDEN, CLASSES *HIDDEN, CLASSES
  * eps, 50 at most, of values near 1; six of them: 3e-4 at worst, were all errors to have one sign. */
 static const double tolerance = 3e-4;
 
-static const char *training_folder;
 static pco_context *context;
 static pco_weights *file;
 
@@ -246,7 +246,7 @@ static void test_recompute(void **state)
 
 /* ---- checkpoints ---- */
 
-static void file_path(char path[512], const char *name) { snprintf(path, 512, "%s/%s", training_folder, name); }
+static void file_path(char path[512], const char *name) { snprintf(path, 512, "%s/%s", check_folder, name); }
 
 static void test_checkpoint(void **state)
 {
@@ -444,11 +444,10 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_scaling),    cmocka_unit_test(test_params),
                                        cmocka_unit_test(test_misuse),     cmocka_unit_test(test_recompute)};
     pco_error error = {""};
-    if (argc != 3) return 2;
-    training_folder = argv[2];
+    if (argc != 2) return 2;
     if (pco_context_create(NULL, &context, &error) || pco_weights_open(argv[1], &file, &error))
         return fprintf(stderr, "test_training: %s\n", error.message), 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
     pco_weights_close(file);
     pco_context_destroy(context);
     return failed;
