@@ -305,9 +305,12 @@ static uint32_t gpu_pipelines(pco_device *device, const pco_part *part, uint32_t
     if (gpu.status == PCO_OK) lowerer->lower(&gpu);
     for (uint32_t i = 0; i < list.count && gpu.status == PCO_OK; i++) {
         const uint64_t pipeline = gpu_pipeline(&list.dispatches[i]);
-        uint32_t k = 0;
+        uint32_t k = 0, before = 0;
         while (k < count && k < capacity && pipelines[k] != pipeline) k++;
         if (k < count && k < capacity) continue;
+        if (count > capacity) /* not all are listed */
+            while (gpu_pipeline(&list.dispatches[before]) != pipeline) before++;
+        if (count > capacity && before < i) continue;
         if (count < capacity) pipelines[count] = pipeline;
         count++;
     }
