@@ -172,9 +172,10 @@ class Course:
         files = sorted(self.kernels.files_of(name, mutant.first), key=lambda file: (self.rows_of[file], file))
         stages = []
         for file in files:
-            ops, variant = self.kernels.ops_of(file, name, mutant.first), sources.VARIANTS.get(file)
-            named = [op for op in ops if variant and op in ('matmul', 'scaled_dot_product_attention')]
-            stages += [Stage([file], named, variant), Stage([file], [op for op in ops if op not in named], None)]
+            ops, variants = self.kernels.ops_of(file, name, mutant.first), sources.VARIANTS.get(file, [])
+            named = [op for op in ops if variants and op in sources.WITH_VARIANTS]
+            stages += [Stage([file], named, variant) for variant in variants]
+            stages.append(Stage([file], [op for op in ops if op not in named], None))
         return [stage for stage in stages if stage.ops]
 
 

@@ -16,10 +16,13 @@ import gen_plugin_h  # noqa: E402
 
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 WORD = re.compile(r'[A-Za-z_]\w*')
-# Kernel files of which a variant of the op is made, and no other variant; what finishes a matmul is the same for all.
-VARIANTS = {'matmul_naive.kern': 'naive', 'matmul_register.kern': 'register*', 'matmul_shared.kern': 'shared',
-            'matmul_gemv.kern': 'gemv*', 'matmul_matrix.kern': 'matrix', 'matmul_finish.kern': 'naive', 'attention_rows.kern': 'rows', 'attention_tiled.kern': 'tiled',
-            'attention_shared.kern': 'tiled@gpu', 'attention_matrix.kern': 'matrix'}
+# Kernel files of which variants of the op are made (all that match), and no others; what finishes a matmul is the same for
+# all. test_mutants.py asks the plugin.
+VARIANTS = {'matmul_naive.kern': ['naive'], 'matmul_register.kern': ['register*'], 'matmul_shared.kern': ['shared'],
+            'matmul_gemv.kern': ['gemv*', 'integer'], 'matmul_matrix.kern': ['matrix'], 'matmul_finish.kern': ['naive'],
+            'attention_rows.kern': ['rows'], 'attention_tiled.kern': ['tiled'], 'attention_shared.kern': ['tiled@gpu'],
+            'attention_matrix.kern': ['matrix']}
+WITH_VARIANTS = ['matmul', 'scaled_dot_product_attention']
 OP_NAMES = {'gelu_tanh': 'gelu', 'and': 'logical_and', 'or': 'logical_or'}
 
 

@@ -1,5 +1,10 @@
-"""Do the faults still fit the sources? Each must change its file once, in one place, and be judged by some op."""
+"""Do the faults still fit the sources? Each must change its file once, in one place, and be judged by some op.
+PORTICO in the environment is the program, of which lavapipe is asked what launches its kernels."""
 
+import fnmatch
+import json
+import os
+import subprocess
 import sys
 import unittest
 
@@ -78,6 +83,22 @@ class Mutants(unittest.TestCase):
                 files = self.kernels.files_of(name, mutant.first)
                 self.assertTrue(files, f'{mutant.name}: no kernel has line {mutant.first}')
                 self.assertTrue(any(self.kernels.ops_of(file, name, mutant.first) for file in files), mutant.name)
+
+    def test_variants(self):
+        """A kernel of which only some variants judge the faults must not be launched by others."""
+        done = subprocess.run([os.environ.get('PORTICO', 'portico'), 'conformance', '--devices', 'vulkan:lavapipe', '--tier', 'quick',
+                               '--compile-only', '--ops', ','.join(sources.WITH_VARIANTS), '--json'],
+                              capture_output=True, text=True, check=False)
+        if done.returncode == 2:
+            self.skipTest('there is no lavapipe')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file_of = {row.name: row.file for row in sources.embed.read_table(sources.SHADERS)}
+        launched = {(file_of[pipeline['kernel']], pipeline['variant'])
+                    for pipeline in json.loads(done.stdout)['compile_only'][0]['pipelines'] if pipeline['op'] == 'matmul'}
+        self.assertGreater(len(launched), 5)
+        for file, variant in launched:
+            patterns = sources.VARIANTS.get(file, ['*'])
+            self.assertTrue(any(fnmatch.fnmatch(variant, pattern) for pattern in patterns), f'{file}: {variant}')
 
     def test_reach(self):
         """Samples of what the sources are read for."""
