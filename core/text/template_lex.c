@@ -1,5 +1,4 @@
 /* From the text of a template to tokens. */
-#include "base/grow.h"
 #include "base/number.h"
 #include "text/template_parts.h"
 
@@ -15,9 +14,8 @@ typedef struct tpl_lexer {
     uint32_t line;
     int line_starts; /* what was read last ended with a newline */
     const char *label;
-    pco_arena *arena;
-    tpl_token *tokens;
-    size_t count, capacity;
+    pco_arena *arena, *tokens;
+    tpl_token *first, *last;
     pco_error *err;
 } tpl_lexer;
 
@@ -28,11 +26,15 @@ static pco_status lex_error(const tpl_lexer *lexer, pco_status status, const cha
 
 static pco_status lex_add(tpl_lexer *lexer, tpl_token token)
 {
-    tpl_token *grown = pco_grow(lexer->tokens, lexer->count, &lexer->capacity, sizeof *grown);
-    if (!grown) return pco_fail(lexer->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
-    lexer->tokens = grown;
     token.line = lexer->line;
-    lexer->tokens[lexer->count++] = token;
+    tpl_token *added = pco_arena_copy(lexer->tokens, &token, sizeof token);
+    if (!added) return pco_fail(lexer->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
+    added->next = added;
+    if (lexer->last)
+        lexer->last->next = added;
+    else
+        lexer->first = added;
+    lexer->last = added;
     return PCO_OK;
 }
 
@@ -251,7 +253,7 @@ static pco_status lex_inside(tpl_lexer *lexer, int block)
             const uint32_t line = lexer->line;
             if (lex_end(lexer, block ? "%}" : "}}", block)) {
                 status = lex_add(lexer, end);
-                if (!status) lexer->tokens[lexer->count - 1].line = line;
+                if (!status) lexer->last->line = line;
                 break;
             }
         }
@@ -376,11 +378,10 @@ static size_t lex_newlines(const char *text, size_t size, char *out)
     return used && out[used - 1] == '\n' ? used - 1 : used;
 }
 
-pco_status tpl_lex(const char *text, size_t size, const char *label, pco_arena *arena, tpl_token **tokens,
-                   pco_error *err)
+pco_status tpl_lex(const char *text, size_t size, const char *label, pco_arena *arena, pco_arena *tokens,
+                   const tpl_token **first, pco_error *err)
 {
     char *copy = pco_arena_allocate(arena, size + 1);
-    *tokens = NULL;
     if (!copy) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
     tpl_lexer lexer = {.text = copy,
                        .size = lex_newlines(text, size, copy),
@@ -388,11 +389,9 @@ pco_status tpl_lex(const char *text, size_t size, const char *label, pco_arena *
                        .line_starts = 1,
                        .label = label,
                        .arena = arena,
+                       .tokens = tokens,
                        .err = err};
-    pco_status status = lex_all(&lexer);
-    if (status)
-        free(lexer.tokens);
-    else
-        *tokens = lexer.tokens;
+    const pco_status status = lex_all(&lexer);
+    *first = lexer.first;
     return status;
 }

@@ -33,6 +33,13 @@ tpl_node *tpl_new(tpl_parser *parser, tpl_node_kind kind)
         if (!((node) = tpl_new(parser, kind))) return PCO_ERROR_OUT_OF_HOST_MEMORY; \
     } while (0)
 
+const tpl_token *tpl_advance(tpl_parser *parser)
+{
+    const tpl_token *taken = parser->at;
+    parser->at = taken->next;
+    return taken;
+}
+
 int tpl_at_name(const tpl_parser *parser, const char *name)
 {
     return parser->at->kind == TPL_TOKEN_NAME && tpl_is(parser->at->text, name);
@@ -46,14 +53,14 @@ int tpl_at_operator(const tpl_parser *parser, const char *sign)
 int tpl_skip_name(tpl_parser *parser, const char *name)
 {
     if (!tpl_at_name(parser, name)) return 0;
-    parser->at++;
+    tpl_advance(parser);
     return 1;
 }
 
 int tpl_skip_operator(tpl_parser *parser, const char *sign)
 {
     if (!tpl_at_operator(parser, sign)) return 0;
-    parser->at++;
+    tpl_advance(parser);
     return 1;
 }
 
@@ -78,7 +85,7 @@ pco_status tpl_expect(tpl_parser *parser, const char *sign)
 pco_status tpl_expect_name(tpl_parser *parser, tpl_text *name)
 {
     if (parser->at->kind != TPL_TOKEN_NAME) return parse_unexpected(parser, "a name");
-    *name = parser->at++->text;
+    *name = tpl_advance(parser)->text;
     return PCO_OK;
 }
 
@@ -103,20 +110,22 @@ static pco_status parse_strings(tpl_parser *parser, tpl_node *node)
 {
     const tpl_token *first = parser->at;
     size_t size = 0;
-    while (parser->at->kind == TPL_TOKEN_STRING) size += parser->at++->text.size;
+    while (parser->at->kind == TPL_TOKEN_STRING) size += tpl_advance(parser)->text.size;
     node->value = tpl_string(first->text);
-    if (parser->at == first + 1) return PCO_OK;
+    if (parser->at == first->next) return PCO_OK;
     char *joined = pco_arena_allocate(&parser->made->arena, size + 1);
     if (!joined) return pco_fail(parser->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
     node->value.text = (tpl_text){joined, size};
-    for (const tpl_token *at = first; at < parser->at; joined += at++->text.size)
+    for (const tpl_token *at = first; at != parser->at; at = at->next) {
         memcpy(joined, at->text.data, at->text.size);
+        joined += at->text.size;
+    }
     return PCO_OK;
 }
 
 static void parse_name(tpl_parser *parser, tpl_node *node)
 {
-    const tpl_text name = parser->at++->text;
+    const tpl_text name = tpl_advance(parser)->text;
     if (tpl_is(name, "true") || tpl_is(name, "True"))
         node->value = tpl_bool(1);
     else if (tpl_is(name, "false") || tpl_is(name, "False"))
@@ -135,7 +144,7 @@ static pco_status parse_list(tpl_parser *parser, tpl_node *node)
     tpl_node **next = &node->items;
     node->kind = TPL_ITEMS;
     node->value.kind = TPL_LIST;
-    for (parser->at++; !tpl_skip_operator(parser, "]"); next = &(*next)->next) {
+    for (tpl_advance(parser); !tpl_skip_operator(parser, "]"); next = &(*next)->next) {
         pco_status status = node->items ? tpl_expect(parser, ",") : PCO_OK;
         if (!status && node->items && tpl_skip_operator(parser, "]")) break;
         if (!status) status = tpl_parse_expression(parser, next);
@@ -148,7 +157,7 @@ static pco_status parse_dict(tpl_parser *parser, tpl_node *node)
 {
     tpl_node **next = &node->items;
     node->kind = TPL_PAIRS;
-    for (parser->at++; !tpl_skip_operator(parser, "}");) {
+    for (tpl_advance(parser); !tpl_skip_operator(parser, "}");) {
         pco_status status = node->items ? tpl_expect(parser, ",") : PCO_OK;
         if (!status && node->items && tpl_skip_operator(parser, "}")) break;
         if (!status) status = tpl_parse_expression(parser, next);
@@ -162,7 +171,7 @@ static pco_status parse_dict(tpl_parser *parser, tpl_node *node)
 
 static pco_status parse_parentheses(tpl_parser *parser, tpl_node **made)
 {
-    parser->at++;
+    tpl_advance(parser);
     if (tpl_skip_operator(parser, ")")) {
         PARSE_NEW(*made, parser, TPL_ITEMS);
         (*made)->value.kind = TPL_TUPLE;
@@ -189,7 +198,7 @@ static pco_status parse_primary(tpl_parser *parser, tpl_node **made)
         if (tpl_at_operator(parser, "{")) return parse_dict(parser, node);
         return parse_unexpected(parser, "an expression");
     }
-    parser->at++;
+    tpl_advance(parser);
     return PCO_OK;
 }
 
@@ -200,16 +209,17 @@ static pco_status parse_arguments(tpl_parser *parser, tpl_node **items)
 {
     tpl_node **next = items;
     int named = 0;
-    for (parser->at++; !tpl_skip_operator(parser, ")"); next = &(*next)->next) {
+    for (tpl_advance(parser); !tpl_skip_operator(parser, ")"); next = &(*next)->next) {
         tpl_text name = {NULL, 0};
         pco_status status = *items ? tpl_expect(parser, ",") : PCO_OK;
         if (!status && *items && tpl_skip_operator(parser, ")")) break;
         if (!status && (tpl_at_operator(parser, "*") || tpl_at_operator(parser, "**")))
             return tpl_error(parser, PCO_ERROR_UNSUPPORTED, "arguments with '*' are not supported");
-        if (!status && parser->at->kind == TPL_TOKEN_NAME && parser->at[1].kind == TPL_TOKEN_OPERATOR &&
-            tpl_is(parser->at[1].text, "=")) {
+        if (!status && parser->at->kind == TPL_TOKEN_NAME && parser->at->next->kind == TPL_TOKEN_OPERATOR &&
+            tpl_is(parser->at->next->text, "=")) {
             name = parser->at->text;
-            parser->at += 2;
+            tpl_advance(parser);
+            tpl_advance(parser);
         } else if (!status && named) {
             return tpl_error(parser, PCO_ERROR_FORMAT, "an argument without a name stands behind one with a name");
         }
@@ -230,12 +240,12 @@ static pco_status parse_subscript(tpl_parser *parser, tpl_node *node)
 {
     tpl_node *parts[3] = {NULL};
     int part = 0;
-    parser->at++;
+    tpl_advance(parser);
     node->kind = TPL_ITEM;
     while (!tpl_at_operator(parser, "]")) {
         if (tpl_at_operator(parser, ":")) {
             node->kind = TPL_SLICE;
-            parser->at++;
+            tpl_advance(parser);
             if (++part > 2) return parse_unexpected(parser, "']'");
             continue;
         }
@@ -253,16 +263,16 @@ static pco_status parse_subscript(tpl_parser *parser, tpl_node *node)
         if (i) parts[i - 1]->next = parts[i];
         node->items = parts[0];
     }
-    parser->at++;
+    tpl_advance(parser);
     return PCO_OK;
 }
 
 static pco_status parse_dot(tpl_parser *parser, tpl_node *node)
 {
-    parser->at++;
+    tpl_advance(parser);
     if (parser->at->kind == TPL_TOKEN_NAME) {
         node->kind = TPL_ATTRIBUTE;
-        node->name = parser->at++->text;
+        node->name = tpl_advance(parser)->text;
         return PCO_OK;
     }
     if (parser->at->kind != TPL_TOKEN_INTEGER) return parse_unexpected(parser, "a name");
@@ -295,7 +305,7 @@ static pco_status parse_test(tpl_parser *parser, tpl_node **made)
 {
     tpl_node *node, *negated;
     PARSE_NEW(node, parser, TPL_TEST);
-    parser->at++;
+    tpl_advance(parser);
     const int no = tpl_skip_name(parser, "not");
     node->a = *made;
     pco_status status = tpl_expect_name(parser, &node->name);
@@ -325,7 +335,7 @@ pco_status tpl_parse_filters(tpl_parser *parser, int begun, tpl_node **a)
     while (begun || tpl_at_operator(parser, "|")) {
         tpl_node *node;
         PARSE_NEW(node, parser, TPL_FILTER);
-        if (!begun) parser->at++;
+        if (!begun) tpl_advance(parser);
         begun = 0;
         node->a = *a;
         *a = node;
@@ -370,7 +380,7 @@ static pco_status parse_unary(tpl_parser *parser, int with_filters, tpl_node **m
     if (tpl_at_operator(parser, "-") || tpl_at_operator(parser, "+")) {
         tpl_node *node;
         PARSE_NEW(node, parser, TPL_UNARY);
-        node->sign = parser->at++->text.data;
+        node->sign = tpl_advance(parser)->text.data;
         *made = node;
         status = parse_unary(parser, 0, &node->a);
     } else {
@@ -405,7 +415,7 @@ static pco_status parse_binary(tpl_parser *parser, unsigned level, tpl_node **ma
         tpl_node *node = *made;
         status = parse_link(parser, &links);
         if (!more) PARSE_NEW(node, parser, concat ? TPL_CONCAT : TPL_BINARY);
-        parser->at++;
+        tpl_advance(parser);
         if (!more && concat)
             node->items = node->b = *made; /* b: the last one */
         else if (!more)
@@ -426,8 +436,8 @@ static pco_status parse_compare(tpl_parser *parser, tpl_node **made)
     pco_status status = parse_binary(parser, 0, made);
     while (!status) {
         const char *sign = parse_operator(parser, operators);
-        const int no =
-            tpl_at_name(parser, "not") && parser->at[1].kind == TPL_TOKEN_NAME && tpl_is(parser->at[1].text, "in");
+        const int no = tpl_at_name(parser, "not") && parser->at->next->kind == TPL_TOKEN_NAME &&
+                       tpl_is(parser->at->next->text, "in");
         if (!sign && no) sign = "not in";
         if (!sign && tpl_at_name(parser, "in")) sign = "in";
         if (!sign) return PCO_OK;
@@ -438,7 +448,8 @@ static pco_status parse_compare(tpl_parser *parser, tpl_node **made)
             *made = node;
             next = &node->items;
         }
-        parser->at += no ? 2 : 1;
+        if (no) tpl_advance(parser);
+        tpl_advance(parser);
         /* a name of its own, as parts may be COMPAREs in parentheses */
         PARSE_NEW(*next, parser, TPL_SET);
         (*next)->sign = sign;
@@ -454,7 +465,7 @@ static pco_status parse_not(tpl_parser *parser, tpl_node **made)
     if (!tpl_at_name(parser, "not")) return parse_compare(parser, made);
     pco_status status = tpl_enter(parser);
     PARSE_NEW(node, parser, TPL_UNARY);
-    parser->at++;
+    tpl_advance(parser);
     node->sign = "not";
     *made = node;
     if (!status) status = parse_not(parser, &node->a);
@@ -469,7 +480,7 @@ static pco_status parse_logic(tpl_parser *parser, int is_or, tpl_node **made)
     while (!status && tpl_at_name(parser, is_or ? "or" : "and")) {
         tpl_node *node;
         PARSE_NEW(node, parser, is_or ? TPL_OR : TPL_AND);
-        parser->at++;
+        tpl_advance(parser);
         node->a = *made;
         *made = node;
         status = parse_link(parser, &links);
@@ -487,7 +498,7 @@ pco_status tpl_parse_plain(tpl_parser *parser, int with_choice, tpl_node **made)
     while (!status && with_choice && tpl_at_name(parser, "if")) {
         tpl_node *node;
         PARSE_NEW(node, parser, TPL_CHOICE);
-        parser->at++;
+        tpl_advance(parser);
         node->a = *made;
         *made = node;
         status = parse_link(parser, &links);

@@ -44,6 +44,7 @@ typedef enum tpl_token_kind {
 } tpl_token_kind;
 
 typedef struct tpl_token {
+    const struct tpl_token *next; /* of END: itself */
     tpl_token_kind kind;
     uint32_t line;
     tpl_text text;
@@ -194,9 +195,10 @@ enum {
     TPL_DEPTH = 1000,  /* of nodes within nodes when it is rendered, calls of macros included */
 };
 
-/* The tokens of text[size], behind which an END stands: *tokens (free). Texts are in `text` or in the arena. */
-pco_status tpl_lex(const char *text, size_t size, const char *label, pco_arena *arena, tpl_token **tokens,
-                   pco_error *err) PCO_NODISCARD;
+/* The tokens of text[size], behind which an END stands: *first, in `tokens`, which the caller releases, also after an
+ * error. Texts are in `text` or in `arena`. */
+pco_status tpl_lex(const char *text, size_t size, const char *label, pco_arena *arena, pco_arena *tokens,
+                   const tpl_token **first, pco_error *err) PCO_NODISCARD;
 
 /* A parser under way. */
 typedef struct tpl_parser {
@@ -209,6 +211,8 @@ typedef struct tpl_parser {
 tpl_node *tpl_new(tpl_parser *parser, tpl_node_kind kind);
 pco_status tpl_error(tpl_parser *parser, pco_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The token that the parser is at, which goes on to the next. */
+const tpl_token *tpl_advance(tpl_parser *parser);
 int tpl_at_name(const tpl_parser *parser, const char *name);
 int tpl_at_operator(const tpl_parser *parser, const char *sign);
 int tpl_skip_name(tpl_parser *parser, const char *name);

@@ -13,7 +13,7 @@
 static pco_status parse_tag_end(tpl_parser *parser)
 {
     if (parser->at->kind == TPL_TOKEN_BLOCK_END) {
-        parser->at++;
+        tpl_advance(parser);
         return PCO_OK;
     }
     if (tpl_at_name(parser, "recursive"))
@@ -28,7 +28,7 @@ static pco_status parse_until(tpl_parser *parser, const char *end, tpl_node **bo
     pco_status status = parse_tag_end(parser);
     if (!status) status = tpl_parse_body(parser, ends, body);
     if (status) return status;
-    parser->at++;
+    tpl_advance(parser);
     return parse_tag_end(parser);
 }
 
@@ -47,7 +47,7 @@ static pco_status parse_if(tpl_parser *parser, tpl_node *node)
         node = node->otherwise;
     }
     if (tpl_skip_name(parser, "else")) return parse_until(parser, "endif", &node->otherwise);
-    parser->at++;
+    tpl_advance(parser);
     return parse_tag_end(parser);
 }
 
@@ -77,7 +77,7 @@ static pco_status parse_targets(tpl_parser *parser, int attributes, tpl_node *of
         *next = target;
         next = &target->next;
         of->value = tpl_int(of->items->next != NULL); /* 1: what is assigned is taken apart */
-    } while (tpl_at_operator(parser, ",") && (of->value = tpl_int(1), parser->at++));
+    } while (tpl_at_operator(parser, ",") && (of->value = tpl_int(1), tpl_advance(parser)));
     return bracket ? tpl_expect(parser, ")") : PCO_OK;
 }
 
@@ -95,7 +95,7 @@ static pco_status parse_for(tpl_parser *parser, tpl_node *node)
     parser->loops--;
     if (status) return status;
     if (tpl_skip_name(parser, "else")) return parse_until(parser, "endfor", &node->otherwise);
-    parser->at++;
+    tpl_advance(parser);
     return parse_tag_end(parser);
 }
 
@@ -194,6 +194,7 @@ static const struct {
 static pco_status parse_tag(tpl_parser *parser, tpl_node **made)
 {
     tpl_text name;
+    const tpl_token *at = parser->at;
     PARSE_NEW(*made, parser, TPL_BODY);
     pco_status status = tpl_expect_name(parser, &name);
     if (status) return status;
@@ -202,7 +203,7 @@ static pco_status parse_tag(tpl_parser *parser, tpl_node **made)
         (*made)->kind = parse_tags[i].kind;
         return parse_tags[i].parse(parser, *made);
     }
-    parser->at--;
+    parser->at = at;
     if (name.size > 3 && memcmp(name.data, "end", 3) == 0)
         return tpl_error(parser, PCO_ERROR_FORMAT, "the tag '%.*s' ends nothing here", TPL_SHOW(name));
     return tpl_error(parser, PCO_ERROR_UNSUPPORTED, "the tag '%.*s' is not supported", TPL_SHOW(name));
@@ -213,7 +214,7 @@ static pco_status parse_output(tpl_parser *parser, tpl_node **made)
     PARSE_NEW(*made, parser, TPL_OUTPUT);
     pco_status status = tpl_parse_tuple(parser, 1, &(*made)->a);
     if (status || parser->at->kind == TPL_TOKEN_VARIABLE_END) {
-        parser->at += !status;
+        if (!status) tpl_advance(parser);
         return status;
     }
     return tpl_error(parser, PCO_ERROR_FORMAT, "expected }}, found '%.*s'", TPL_SHOW(parser->at->text));
@@ -221,7 +222,7 @@ static pco_status parse_output(tpl_parser *parser, tpl_node **made)
 
 static pco_status parse_statement(tpl_parser *parser, const char *const *ends, tpl_node **made, int *ended)
 {
-    const tpl_token *at = parser->at++;
+    const tpl_token *at = tpl_advance(parser);
     switch (at->kind) {
     case TPL_TOKEN_DATA:
         PARSE_NEW(*made, parser, TPL_DATA);
@@ -230,7 +231,7 @@ static pco_status parse_statement(tpl_parser *parser, const char *const *ends, t
     case TPL_TOKEN_VARIABLE: return parse_output(parser, made);
     case TPL_TOKEN_BLOCK: break;
     default: /* nothing else stands outside of tags */
-        parser->at--;
+        parser->at = at;
         if (!ends) return *ended = 1, PCO_OK;
         return tpl_error(parser, PCO_ERROR_FORMAT, "the template ends where '%s' is missing", ends[0]);
     }
@@ -254,7 +255,6 @@ pco_status tpl_parse_body(tpl_parser *parser, const char *const *ends, tpl_node 
 
 pco_status pco_template_parse(const char *text, size_t size, const char *label, pco_template **made, pco_error *err)
 {
-    tpl_token *tokens = NULL;
     *made = NULL;
     if (size > PCO_TEMPLATE_MOST)
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: the chat template has %zu bytes; at most %d are possible", label,
@@ -269,10 +269,12 @@ pco_status pco_template_parse(const char *text, size_t size, const char *label, 
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a template");
     }
     template->size = size;
-    pco_status status = tpl_lex(text, size, label, &template->arena, &tokens, err);
-    tpl_parser parser = {.at = tokens, .made = template, .err = err};
+    pco_arena tokens = {0};
+    const tpl_token *first;
+    pco_status status = tpl_lex(text, size, label, &template->arena, &tokens, &first, err);
+    tpl_parser parser = {.at = first, .made = template, .err = err};
     if (!status) status = tpl_parse_body(&parser, NULL, &template->body);
-    free(tokens);
+    pco_arena_release(&tokens);
     if (status)
         pco_template_destroy(template);
     else
