@@ -34,17 +34,20 @@ def named(ops):
     return ops if isinstance(ops, str) else ','.join(ops or [])
 
 
-def conformance(build, environment, device, tier, ops, variant=None, judge='bounds', silence=SILENCE, own=False):
+def conformance(build, environment, device, tier, ops, variant=None, judge='bounds', silence=SILENCE, own=False, under=(),
+                part=None):
     """'killed', 'survived' or 'nothing' (was tested), and what killed it. `ops`: names, None for all, or the path of a
-    library that declares operations, of which the device must refuse none."""
+    library that declares operations, of which the device must refuse none. `under`: a command that runs the program.
+    `part`: a slice of the cases."""
     library = isinstance(ops, str)
-    command = [os.path.join(build, 'portico'), 'conformance', '--devices', device, '--tier', tier, '--fail-fast',
+    command = [*under, os.path.join(build, 'portico'), 'conformance', '--devices', device, '--tier', tier, '--fail-fast',
                '--verbose', '--max-failures', '1', '--judge', judge]
     command += [] if own else ['--in-process']  # worker processes cost time, and find nothing more in a kernel
     command += ['--ops-from' if library else '--ops', named(ops)] if ops else []
     command += ['--variant', variant] if variant else []
+    command += ['--slice', part] if part else []
     # Sanitizers reserve more than there is.
-    bounded = None if 'LD_PRELOAD' in environment else lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    bounded = None if 'LD_PRELOAD' in environment or under else lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     start, last, pieces = time.monotonic(), time.monotonic(), []
     child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.PIPE, start_new_session=True, preexec_fn=bounded)

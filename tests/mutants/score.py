@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -205,6 +206,29 @@ def sees_memory(course, mutant, stages, worker, few_groups=False):
     return None
 
 
+def sees_shared_memory(course, mutant, stages, worker):
+    """Does valgrind see compiled code read or write behind the shared memory of a workgroup? lavapipe allocates as much as
+    the kernel declares. oclgrind sees it, too, but not in kernels that need what only Vulkan has; and some cases are enough,
+    for where arrays end does not depend on what is in them."""
+    if not shutil.which('valgrind'):
+        return None
+    builder, environment = course.builder('vulkan', worker), course.environment(course.arguments.device, worker)
+    environment['LP_NUM_THREADS'] = '0'
+    log = os.path.join(builder.scratch, 'valgrind.txt')
+    for stage in stages:
+        if isinstance(stage.ops, str) or not any('SHARED(' in sources.read(os.path.join(sources.SHADERS, file))
+                                                 for file in stage.files or ()):
+            continue
+        builder.make(mutant, stage.files)
+        judging.conformance(course.build, environment, course.arguments.device, 'quick', stage.ops, stage.variant, silence=300,
+                            under=['valgrind', '-q', '--smc-check=all-non-file', f'--log-file={log}'], part='1/12')
+        # ??? is code without a name; valgrind says more of libraries, and of the loader what is no fault.
+        found = re.search(r'Invalid (?:read|write)[^\n]*\n[^\n]*: \?\?\?\n', sources.read(log)) if os.path.exists(log) else None
+        if found:
+            return 'valgrind: ' + ' '.join(word for word in found.group(0).split() if not word.startswith('=='))
+    return None
+
+
 def sees_hazards(course, mutant, stages, worker):
     """Does Vulkan's validation layer see a dispatch that does not wait for another? Drivers of processors run them one
     after the other, whatever they are told."""
@@ -380,6 +404,8 @@ def measure(course, mutant, worker):
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
             by = by or sees_sanitizer(course, mutant, stages, worker) or sees_pocl(course, mutant, stages, worker)
+            if not by and mutant.family == 'kernels' and arguments.device == 'vulkan:lavapipe':
+                by = sees_shared_memory(course, mutant, stages, worker)
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:
@@ -419,6 +445,7 @@ def print_table(rows, equivalents, without_norm):
     for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
                         ('sanitizers', 'by sanitizers, which see what the host does to memory'),
                         ('unit test', 'by unit tests, which lower for devices that are not here'),
+                        ('valgrind', 'by valgrind, which sees what is read and written behind shared memory'),
                         ('PoCL', 'by PoCL, for which there are forms of kernels of its own'),
                         ('validation', 'by the validation layer, which sees dispatches that do not wait for each other'),
                         ('windows', f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows')):
