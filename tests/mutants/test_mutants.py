@@ -86,7 +86,9 @@ class Mutants(unittest.TestCase):
 
     def test_variants(self):
         """A kernel of which only some variants judge the faults must not be launched by others."""
-        done = subprocess.run([os.environ.get('PORTICO', 'portico'), 'conformance', '--devices', 'vulkan:lavapipe', '--tier', 'quick',
+        if 'PORTICO' not in os.environ:
+            self.skipTest('PORTICO is not set')
+        done = subprocess.run([os.environ['PORTICO'], 'conformance', '--devices', 'vulkan:lavapipe', '--tier', 'quick',
                                '--compile-only', '--ops', ','.join(sources.WITH_VARIANTS), '--json'],
                               capture_output=True, text=True, check=False)
         if done.returncode == 2:
