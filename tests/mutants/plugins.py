@@ -16,7 +16,7 @@ from sources import embed
 WINDOW = 1008  # 16 times an odd number: parts of it are not whole words by chance
 GROUPS = 5
 SANITIZERS = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-g']
-UNITS = ['lowering', 'lowering_views', 'cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
+UNITS = ['lowering', 'lowering_views', 'described', 'cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
 
 
 class Invalid(Exception):

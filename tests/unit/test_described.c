@@ -137,6 +137,79 @@ static void test_matrix(void **state)
     assert_false(described_offers(&device, "matrix", 64));
 }
 
+/* Is attention of [1, 2, 64, depth] over as many keys, with values of so many elements, offered as "matrix"? */
+static int described_attends(pco_device *device, int64_t depth, int64_t values)
+{
+    const int64_t last[4] = {depth, depth, values, values};
+    pco_scaled_dot_product_attention_attrs attrs = {.heads_first = 1};
+    pco_tensor tensors[4];
+    pco_node node = {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
+                     .n_inputs = 6,
+                     .n_outputs = 1,
+                     .inputs = {0, 1, 2, PCO_NONE, PCO_NONE, PCO_NONE},
+                     .outputs = {3},
+                     .variant = PCO_NONE,
+                     .attrs_size = sizeof attrs,
+                     .attrs = &attrs,
+                     .name = "attention"};
+    for (int i = 0; i < 4; i++)
+        tensors[i] = (pco_tensor){.dtype = PCO_F16,
+                                  .kind = i < 3 ? PCO_KIND_INPUT : PCO_KIND_OUTPUT,
+                                  .rank = 4,
+                                  .alias = PCO_NONE,
+                                  .shape = {1, 2, 64, last[i]},
+                                  .bytes = (uint64_t)(2 * 64 * last[i]) * 2,
+                                  .name = "t"};
+    const pco_part part = {.size = sizeof part, .n_tensors = 4, .n_nodes = 1, .tensors = tensors, .nodes = &node};
+    pco_variant variants[32];
+    int found = 0;
+    const uint32_t n = pco_gpu_program_api.variants(device, &part, 0, variants, 32);
+    for (uint32_t v = 0; v < n; v++) found |= strcmp(variants[v].name, "matrix") == 0;
+    return found;
+}
+
+/* Bytes of the arrays that attention_matrix.kern declares, one after the other. */
+static uint32_t described_arrays(const uint32_t matrix[3], uint32_t invocations, uint32_t depth, uint32_t values)
+{
+    const uint32_t rows = 2 * matrix[0], keys = 32, depth_vectors = (depth + 15) / 16 * 2;
+    uint32_t each = 2;
+    while (2 * each * matrix[1] < values) each *= 2;
+    const uint32_t value_vectors = 2 * each * matrix[1] / 8;
+    const uint32_t queries = rows * (depth_vectors + 1),
+                   lines = keys * ((depth_vectors > value_vectors ? depth_vectors : value_vectors) + 1),
+                   weights = rows * (keys / 8 + 1), scores = rows * (keys / 4 + 1), fades = rows * matrix[1] / 4;
+    return 16 * (queries + lines + 2 * weights + scores + fades) + 4 * invocations + 4 * keys;
+}
+
+/* Attention with cooperative matrices is offered where its arrays fit, to the byte. */
+static void test_attention_arrays(void **state)
+{
+    (void)state;
+    static const uint32_t MATRICES[][3] = {{16, 16, 16}, {8, 16, 16}, {8, 8, 16}, {16, 8, 8}};
+    static const int64_t SIZES[][2] = {{64, 64}, {128, 40}, {20, 100}, {256, 128}, {16, 16}};
+    vk_physical physical;
+    pco_device device = described_card(&physical);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    uint32_t judged = 0;
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX; /* as if this build had them */
+    for (size_t m = 0; m < sizeof MATRICES / sizeof *MATRICES; m++)
+        for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
+            const int64_t depth = SIZES[i][0], values = SIZES[i][1];
+            memcpy(limits->matrix, MATRICES[m], sizeof limits->matrix);
+            limits->shared_memory = 1 << 20;
+            if (!described_attends(&device, depth, values)) continue; /* values that no row of the table holds */
+            judged++;
+            limits->shared_memory =
+                described_arrays(MATRICES[m], 4 * limits->matrix_width, (uint32_t)depth, (uint32_t)values);
+            if (!described_attends(&device, depth, values))
+                fail_msg("matrices %zu, heads %zu: not offered within %u bytes", m, i, limits->shared_memory);
+            limits->shared_memory--;
+            if (described_attends(&device, depth, values))
+                fail_msg("matrices %zu, heads %zu: offered within %u bytes", m, i, limits->shared_memory);
+        }
+    assert_true(judged > 12);
+}
+
 /* Timings of launches, and of one that was lost between two of its node: which node each is of, and how many there are
  * where there is room for fewer. */
 static void test_timings(void **state)
@@ -157,6 +230,7 @@ static void test_timings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs), cmocka_unit_test(test_product),
-                                       cmocka_unit_test(test_matrix), cmocka_unit_test(test_timings)};
+                                       cmocka_unit_test(test_matrix), cmocka_unit_test(test_attention_arrays),
+                                       cmocka_unit_test(test_timings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
