@@ -139,19 +139,53 @@ static double hub_llama3_context(const pco_model_spec *spec, const pco_rope_llam
     return 8192;
 }
 
+static int hub_same_factors(const pco_model_spec *a, const pco_model_spec *b)
+{
+    for (int64_t i = 0; i < a->rope_factor_count; i++)
+        if (fabsf(a->rope_factors[i] - b->rope_factors[i]) > 1e-6f * a->rope_factors[i]) return 0;
+    return 1;
+}
+
+static double hub_largest_factor(const pco_model_spec *spec)
+{
+    double largest = 1;
+    for (int64_t i = 0; i < spec->rope_factor_count; i++)
+        if ((double)spec->rope_factors[i] > largest) largest = (double)spec->rope_factors[i];
+    return largest;
+}
+
+/* YaRN's, where a context that models are made for makes them once more: so many times shorter than the model's, as
+ * long, or a power of two. */
+static int hub_put_yarn(pco_hub_writer *w, cJSON *to)
+{
+    const pco_model_spec *spec = w->spec;
+    const double longest = (double)spec->max_position_embeddings;
+    pco_rope_yarn scaling = {.factor = hub_largest_factor(spec), .beta_fast = 32, .beta_slow = 1, .truncate = 1};
+    pco_error unused;
+    for (int i = 0; i < 32; i++) {
+        pco_model_spec made = *spec;
+        scaling.original_context = i == 0 ? round(longest / scaling.factor) : i == 1 ? longest : ldexp(1, i);
+        if (scaling.original_context < 1 || scaling.original_context > longest) continue;
+        if (pco_rope_scale_yarn(&made, &scaling, "", &unused) || !hub_same_factors(&made, spec)) continue;
+        hub_give(w, to, "rope_type", cJSON_CreateString("yarn"));
+        hub_give(w, to, "factor", hub_real(scaling.factor));
+        hub_give(w, to, "attention_factor", hub_real(spec->rope_amplitude > 0 ? spec->rope_amplitude : 1));
+        hub_give(w, to, "original_max_position_embeddings", cJSON_CreateNumber(scaling.original_context));
+        return 1;
+    }
+    return 0;
+}
+
 /* GGUF has the factors and not what they come from. They are Llama 3's (Dubey et al. 2024) where its numbers make them
  * once more: two that all its models have in common, the largest factor, and the context. */
 static int hub_put_llama3(pco_hub_writer *w, cJSON *to)
 {
     pco_model_spec made = *w->spec;
-    pco_rope_llama3 scaling = {.factor = 1, .low = 1, .high = 4, .original_context = 8192};
+    pco_rope_llama3 scaling = {.factor = hub_largest_factor(w->spec), .low = 1, .high = 4};
     pco_error unused;
-    for (int64_t i = 0; i < made.rope_factor_count; i++)
-        if ((double)made.rope_factors[i] > scaling.factor) scaling.factor = (double)made.rope_factors[i];
+    if (w->spec->rope_amplitude > 0 && w->spec->rope_amplitude != 1) return 0;
     scaling.original_context = hub_llama3_context(w->spec, &scaling);
-    if (pco_rope_scale_llama3(&made, &scaling, "", &unused)) return 0;
-    for (int64_t i = 0; i < made.rope_factor_count; i++)
-        if (fabsf(made.rope_factors[i] - w->spec->rope_factors[i]) > 1e-6f * made.rope_factors[i]) return 0;
+    if (pco_rope_scale_llama3(&made, &scaling, "", &unused) || !hub_same_factors(&made, w->spec)) return 0;
     hub_give(w, to, "rope_type", cJSON_CreateString("llama3"));
     hub_give(w, to, "factor", hub_real(scaling.factor));
     hub_give(w, to, "low_freq_factor", hub_real(scaling.low));
@@ -177,7 +211,7 @@ static void hub_put_scaling(pco_hub_writer *w)
         hub_give(w, scaling, "rope_type", cJSON_CreateString("linear"));
         hub_give(w, scaling, "factor", hub_real(spec->rope_scale));
     } else {
-        used = spec->rope_factor_count && hub_put_llama3(w, scaling);
+        used = spec->rope_factor_count && (hub_put_llama3(w, scaling) || hub_put_yarn(w, scaling));
     }
     if (used)
         hub_give(w, w->root, "rope_scaling", scaling);

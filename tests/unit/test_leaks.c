@@ -45,7 +45,7 @@ static void compare(const char *what, const char *device, holdings before, int r
     const long more = (long)now.bytes - (long)before.bytes;
     print_message("%s: %d %s: %+ld bytes, %+d descriptors, %+d threads\n", device, rounds, what, more,
                   now.descriptors - before.descriptors, now.threads - before.threads);
-    assert_int_equal(now.descriptors, before.descriptors);
+    assert_true(now.descriptors <= before.descriptors); /* a driver may have put one away since */
     assert_true(now.threads <= before.threads);
     assert_true(more <= kept);
 }

@@ -154,6 +154,26 @@ static void test_limits(void **state)
 
 /* A binding that a launch has no use for sees what another does, read only, and of those a written one. Names of
  * another kernel's buffers, constants and parameters are no names. */
+/* Numbers behind the table are of kernels that a device has made, and behind those of none. */
+static void test_made(void **state)
+{
+    (void)state;
+    static pco_gpu_made one, other;
+    scene s;
+    scene_make(&s);
+    s.device.gpu.made[0] = &one;
+    s.device.gpu.made[1] = &other;
+    s.device.gpu.n_made = 1;
+    assert_ptr_equal(pco_gpu_row(&s.device.gpu, 0), &pco_gpu_kernels[0]);
+    assert_ptr_equal(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels - 1), &pco_gpu_kernels[pco_gpu_n_kernels - 1]);
+    assert_ptr_equal(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels), &one.row);
+    assert_null(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels + 1));
+    assert_null(pco_gpu_row(&s.device.gpu, PCO_NONE));
+    s.device.gpu.n_made = 0;
+    assert_null(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels));
+    scene_clear(&s);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -563,12 +583,11 @@ static void test_timings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bindings),        cmocka_unit_test(test_workspaces),
-                                       cmocka_unit_test(test_same_memory),     cmocka_unit_test(test_grids),
-                                       cmocka_unit_test(test_many_launches),   cmocka_unit_test(test_windows),
-                                       cmocka_unit_test(test_programs),        cmocka_unit_test(test_timings),
-                                       cmocka_unit_test(test_operands),        cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_names),           cmocka_unit_test(test_pipelines),
-                                       cmocka_unit_test(test_refused_bindings)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bindings),  cmocka_unit_test(test_workspaces),      cmocka_unit_test(test_same_memory),
+        cmocka_unit_test(test_grids),     cmocka_unit_test(test_many_launches),   cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_programs),  cmocka_unit_test(test_timings),         cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_names),           cmocka_unit_test(test_made),
+        cmocka_unit_test(test_pipelines), cmocka_unit_test(test_refused_bindings)};
     return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
 }
