@@ -1,6 +1,7 @@
-/* llama_logits MODEL.gguf ID,ID,... : the logits that llama.cpp computes after each of these tokens, as float32 on stdout, a
- * row of the vocabulary each. On the processor, with keys and values in float32 and without fused attention, so that only the
- * order of sums is llama.cpp's own. Built against Debian's libllama-dev by tests/parity/llama_archs.py. */
+/* llama_logits MODEL.gguf ID,ID,... : the logits that llama.cpp computes after each of these tokens, as float32 on
+ * stdout, a row of the vocabulary each. On the processor, with keys and values in float32 and without fused attention,
+ * so that only the order of sums is llama.cpp's own. Built against Debian's libllama-dev by
+ * tests/parity/llama_archs.py. */
 #include <llama.h>
 
 #include <stdio.h>
