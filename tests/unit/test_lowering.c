@@ -152,8 +152,6 @@ static void test_limits(void **state)
     }
 }
 
-/* A binding that a launch has no use for sees what another does, read only, and of those a written one. Names of
- * another kernel's buffers, constants and parameters are no names. */
 /* Numbers behind the table are of kernels that a device has made, and behind those of none. */
 static void test_made(void **state)
 {
@@ -174,6 +172,8 @@ static void test_made(void **state)
     scene_clear(&s);
 }
 
+/* A binding that a launch has no use for sees what another does, read only, and of those a written one. Names of
+ * another kernel's buffers, constants and parameters are no names. */
 static void test_names(void **state)
 {
     (void)state;
