@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <malloc.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct holdings {
@@ -31,10 +32,24 @@ static int entries(const char *folder)
     return count;
 }
 
+/* Once the threads stay the same: one that was joined leaves /proc a moment later. */
+static int threads_held(void)
+{
+    int count = entries("/proc/self/task");
+    for (int same = 0, tries = 0; same < 2 && tries < 250; tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        const int now = entries("/proc/self/task");
+        same = now == count ? same + 1 : 0;
+        count = now;
+    }
+    return count;
+}
+
 static holdings held(void)
 {
+    const int threads = threads_held();
     const struct mallinfo2 info = mallinfo2();
-    return (holdings){info.uordblks + info.hblkhd, entries("/proc/self/fd"), entries("/proc/self/task")};
+    return (holdings){info.uordblks + info.hblkhd, entries("/proc/self/fd"), threads};
 }
 
 /* `kept`: bytes that a driver may have put aside since: pools and caches, which do not grow with the rounds. None is
