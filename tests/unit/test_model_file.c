@@ -315,6 +315,50 @@ static void test_window_flags(void **state)
     }
 }
 
+/* A mixture of four experts: how wide each is, how scores become weights, how many a token takes. */
+static pco_status read_experts(uint32_t hidden, uint32_t gating, uint32_t used, pco_model_spec *spec, pco_error *e)
+{
+    static const char *const names[] = {"embedding_length",  "block_count",          "feed_forward_length",
+                                        "context_length",    "attention.head_count", "expert_count",
+                                        "expert_used_count", "expert_gating_func",   "expert_feed_forward_length"};
+    const uint32_t values[] = {16, 2, 8, 32, 2, 4, used, gating, hidden};
+    static built file;
+    char name[128];
+    const pco_family *family;
+    pco_gguf *gguf;
+    put_header(&file, 3, 1, 11);
+    put_key_text(&file, "general.architecture", "qwen3moe");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(name, sizeof name, "qwen3moe.%s", names[i]);
+        put_key_u32(&file, name, values[i]);
+    }
+    put_key(&file, "qwen3moe.attention.layer_norm_rms_epsilon", PCO_GGUF_F32);
+    put_f32(&file, 1e-6f);
+    put_tensor(&file, "token_embd.weight", 2, (uint64_t[]){16, 4}, 0, 0);
+    put_padding(&file, 32);
+    for (int i = 0; i < 64; i++) put_f32(&file, 1);
+    check_ok(pco_gguf_parse(file.data, file.size, "qwen3moe", 0, &gguf, &err));
+    const pco_status status = pco_family_of_gguf(gguf, &family, spec, e);
+    pco_gguf_close(gguf);
+    return status;
+}
+
+/* 0 leaves open what follows from elsewhere: the width of a block without experts, a softmax. */
+static void test_expert_numbers(void **state)
+{
+    (void)state;
+    pco_model_spec spec;
+    check_ok(read_experts(24, 1, 2, &spec, &err));
+    assert_true(spec.experts == 4 && spec.experts_used == 2 && spec.ffn_dim[PCO_DECODER] == 24);
+    check_ok(read_experts(24, 0, 2, &spec, &err));
+    assert_int_equal(spec.ffn_dim[PCO_DECODER], 24);
+    check_ok(read_experts(0, 1, 2, &spec, &err));
+    assert_int_equal(spec.ffn_dim[PCO_DECODER], 8);
+    check_fails(read_experts(24, 2, 2, &spec, &err), PCO_ERROR_UNSUPPORTED, "'qwen3moe.expert_gating_func' is 2");
+    check_fails(read_experts(24, 1, 0, &spec, &err), PCO_ERROR_FORMAT, "'qwen3moe.expert_used_count' is 0");
+    check_fails(read_experts(24, 1, 5, &spec, &err), PCO_ERROR_FORMAT, "'qwen3moe.expert_used_count' is 5");
+}
+
 static void test_transformer_numbers(void **state)
 {
     (void)state;
@@ -447,6 +491,6 @@ int main(void)
         cmocka_unit_test(test_gemma2_numbers), cmocka_unit_test(test_window_flags),
         cmocka_unit_test(test_yarn),           cmocka_unit_test(test_transformer_numbers),
         cmocka_unit_test(test_no_files),       cmocka_unit_test(test_no_graph),
-        cmocka_unit_test(test_no_error)};
+        cmocka_unit_test(test_no_error),       cmocka_unit_test(test_expert_numbers)};
     return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);
 }
