@@ -93,3 +93,36 @@ check_debs() {
   git -C "$root" archive HEAD | tar -x -C "$bare/root/portico"
   in_root "$bare" 'autopkgtest --no-built-binaries /root/debs/*.deb /root/portico/ -- null'
 }
+
+# What llama.cpp of Debian sid makes of its architectures: our logits beside its own, on every device. gguf, which rewrites
+# the files, is the root's; its packages with machine code are for another Python.
+check_llama_archs() {
+  local sid=$build/bare/llama modules=$build/bare/llama-python python devices=() device module
+  python_with numpy || return
+  if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
+    echo "a root of sid takes debootstrap, and root"
+    return 77
+  fi
+  if [ ! -e "$sid/complete" ]; then
+    rm -rf "$sid"
+    mkdir -p "$sid"
+    {
+      # A mirror that stands still has an index of sid that is out of date, and signed all the same.
+      debootstrap --variant=minbase sid "$sid" && in_root "$sid" "apt-get -o Acquire::Check-Valid-Until=false update &&
+        apt-get install -y --no-install-recommends llama.cpp-tests gcc libc6-dev libllama-dev libggml-dev python3-gguf"
+    } > "$logs/root-llama.log" 2>&1 || {
+      tail -n 5 "$logs/root-llama.log"
+      return 1
+    }
+    touch "$sid/complete"
+  fi
+  rm -rf "$modules"
+  mkdir -p "$modules"
+  for module in gguf tqdm yaml requests; do ln -s "$sid/usr/lib/python3/dist-packages/$module" "$modules/$module"; done
+  use_all_devices
+  for device in $DEVICES; do
+    if have_device "$device"; then devices+=("$device"); fi
+  done
+  PORTICO_FALLBACK=error PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python:$modules "$python" "$root/tests/parity/llama_archs.py" "$sid" \
+    --devices "$(IFS=,; echo "${devices[*]}")"
+}

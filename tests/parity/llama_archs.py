@@ -4,14 +4,16 @@
     PYTHONPATH=build/python tests/parity/llama_archs.py ROOT [--devices DEVICE,...] [--only PATTERN] [--tokens N]
 
 ROOT is a Debian root with llama.cpp-tests, libllama-dev and gcc, as made by
-`debootstrap --include=llama.cpp-tests,libllama-dev,gcc,libc6-dev sid ROOT http://deb.debian.org/debian`; its
+`debootstrap --include=llama.cpp-tests,libllama-dev,libggml-dev,gcc,libc6-dev sid ROOT http://deb.debian.org/debian`; its
 test-llama-archs writes the models, and what computes llama.cpp's logits (llama_logits.c) is built in it. Needs root (chroot),
 Python's numpy and gguf, and the package portico.
 
 The models have each tensor that llama.cpp can use, also together as no model has them. What Portico refuses by name is left
 out of the file, which both then read, and said here; factors of RoPE, which are random too, are made positive, Phi-3's query,
-key and value become one tensor, as in its real files, and the tokenizer's kind, which is none, one that both know. Exit status 1 where logits differ by more than TOLERANCE, 2 where an
-architecture that Portico has could not be compared."""
+key and value become one tensor, as in its real files, and the tokenizer's kind, which is none, one that both know.
+
+Exit status 1 where logits differ by more than TOLERANCE, 2 where an architecture that Portico has could not be compared.
+`scripts/test --all` runs it on every device (check_llama_archs in scripts/roots.sh)."""
 import argparse
 import fnmatch
 import pathlib
@@ -175,6 +177,7 @@ def main():
                                          source.stem + (f" ({name})" if name else ""))
             agree, differ, others, missing = agree + fine, differ + wrong, others + other, missing + (not fine + wrong + other)
     print(f"\n{agree} agree, {differ} differ, {missing} not compared; models of architectures that Portico has not: {others}")
+    print(f"{agree} passed, {differ + missing} failed, 0 skipped")
     return 1 if differ else 2 if missing else 0
 
 
