@@ -227,9 +227,13 @@ CPU_LOAD(load_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
 CPU_STORE(store_f16, v_store_f16, cpu_f32_to_f16)
 CPU_STORE(store_bf16, v_store_bf16, cpu_f32_to_bf16)
 
-static void load_f32(void *to, const void *from, int64_t n) { memcpy(to, from, (size_t)n * 4); }
+/* Where there are none, there may be no memory either, and memcpy wants some. */
+static void load_f32(void *to, const void *from, int64_t n)
+{
+    if (n) memcpy(to, from, (size_t)n * 4);
+}
 
 static void store_f32(void *to, const float *from, int64_t n)
 {
-    if (to != (const void *)from) memcpy(to, from, (size_t)n * 4);
+    if (n && to != (const void *)from) memcpy(to, from, (size_t)n * 4);
 }

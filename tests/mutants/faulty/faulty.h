@@ -82,7 +82,7 @@ typedef struct faulty_node {
     uint32_t op, n_inputs, n_outputs;
     faulty_tensor in[PCO_MAX_INPUTS], out[PCO_MAX_OUTPUTS];
     bool in_place; /* output 0 lies where an input lies */
-    unsigned char attrs[256];
+    _Alignas(8) unsigned char attrs[256];
 } faulty_node;
 
 struct pco_backend {
