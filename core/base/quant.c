@@ -91,14 +91,12 @@ static quant_line quant_refit(const float *x, int n, int levels, quant_line line
 static quant_line quant_fit_line(const float *x, int n, int levels)
 {
     enum { STEPS = 10 };
-    double best = DBL_MAX;
+    double least = 0, most = (double)x[0], best = DBL_MAX;
     quant_line found = {0, 0};
-    float lowest = 0, highest = x[0]; /* of float: over doubles GCC 12 for aarch64 dies of an internal error */
     for (int j = 0; j < n; j++) {
-        lowest = fminf(lowest, x[j]);
-        highest = fmaxf(highest, x[j]);
+        least = fmin(least, (double)x[j]);
+        most = fmax(most, (double)x[j]);
     }
-    const double least = (double)lowest, most = (double)highest;
     if (most - least < (double)TOO_SMALL) return (quant_line){0, least};
     for (int step = -STEPS; step <= STEPS; step++) {
         quant_line line = {(most - least) / (levels + 0.1 * step), least};

@@ -58,6 +58,7 @@ ROWS = {"x", "memory", "source", "target"}  # what blocks read; test_api.c has i
 OF_CONTEXTS = {f"{const}pco_{name} *" for const in ("", "const ")
                for name in ("sequence *const", "context", "model", "sequence", "session", "executable", "training", "onnx_runner")}
 IN_PEACE = {"emptied(sequence)": "sequence", "fed(batch_out)": "executable"}  # what are calls themselves
+OWNED = {"pco_nn *": "pco_nn_destroy"}  # what the caller gives back
 NO_BUILDERS = {"pco_graph_destroy", "pco_nn_create", "pco_nn_destroy", "pco_nn_parameters", "pco_nn_cache_create"}
 
 
@@ -106,6 +107,8 @@ def calls(header):
             values = [good(function, *other) for other in known]
             values[i] = "NULL"
             call = f"{function}({', '.join(values)})"
+            if result in OWNED:
+                call = f"({OWNED[result]}({call}), 0)"
             kind_of_call = "STATUS" if result == "pco_status" else "PLAIN"
             if kind_of_call == "PLAIN" and known[0][0] in BUILDS and function not in NO_BUILDERS:
                 call = f"({call}, PCO_NONE)" if result == "void" else call
