@@ -39,7 +39,7 @@ static int main_reader_gone(void)
  * reader that has read enough, as head does, is none: the program ends as others do there, by SIGPIPE. */
 static int main_end(int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    if (fflush(stdout) == 0 && !ferror(stdout) && fclose(stdout) == 0) return status;
     if (!main_reader_gone())
         cli_error("cannot write to stdout");
     else if (status == CLI_OK) {
@@ -69,7 +69,7 @@ static const cli_command *main_command(const char *name)
 static int main_command_help(const cli_command *command)
 {
     printf("portico %s: %s\n\n%s", command->name, command->summary, command->help);
-    return main_end(CLI_OK);
+    return CLI_OK;
 }
 
 /* portico help [COMMAND] */
@@ -84,22 +84,18 @@ static int main_help_about(int argc, char **argv)
         return command ? main_command_help(command) : CLI_USAGE;
     }
     main_help();
-    return main_end(CLI_OK);
+    return CLI_OK;
 }
 
 static int main_version(void)
 {
     const char *mpi = cli_mpi_name();
     printf("portico " PCO_VERSION " (plugin ABI %u.%u, %s)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR, mpi ? mpi : "without MPI");
-    return main_end(CLI_OK);
+    return CLI_OK;
 }
 
-int main(int argc, char **argv)
+static int main_run(int argc, char **argv)
 {
-    pco_fd_standard();
-    cli_guard_terminal();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order: main_end */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that the system allows no further bytes (ulimit -f) */
     if (argc < 2) {
         cli_error("a command is missing; see portico --help");
         return CLI_USAGE;
@@ -111,5 +107,14 @@ int main(int argc, char **argv)
     if (!command) return CLI_USAGE;
     if (cli_asks_help(command, argc - 1, argv + 1)) return main_command_help(command);
     if (command != &cli_conformance) cli_guard_files(); /* its processes are watched: a crash is a result */
-    return main_end(command->run(argc - 1, argv + 1));
+    return command->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    pco_fd_standard();
+    cli_guard_terminal();
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order: main_end */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that the system allows no further bytes (ulimit -f) */
+    return main_end(main_run(argc, argv));
 }
