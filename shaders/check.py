@@ -6,7 +6,7 @@
 
 glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
 with specialisation constants at their initial values, and VECTOR_16 for the rows that need it, as the plugin gives it
-(rows with other PCO_GPU_NEEDS_* than this and F16 are Vulkan only there). Exit status 1 names the kernels that fail, 77
+(rows with other PCO_GPU_NEEDS_* than this, F16 and INTEGER_DOT are Vulkan only there). Exit status 1 names the kernels that fail, 77
 says that there is no clang.
 """
 
@@ -41,7 +41,10 @@ def check_opencl(kernel, sources, clang, folder):
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
     wide = ['-DVECTOR_16'] if kernel.needs_any(['VECTOR_16']) else []
-    done = subprocess.run([clang, '-x', 'cl', '-cl-std=CL1.2', '-Wall', '-Wextra', '-Werror', '-fsyntax-only', *wide,
+    # What cl_khr_integer_dot_product has is declared for SPIR alone.
+    own = (['-DBYTES', '-cl-std=CL3.0', '-target', 'spir64', '-Xclang', '-finclude-default-header']
+           if kernel.needs_any(['INTEGER_DOT']) else ['-cl-std=CL1.2'])
+    done = subprocess.run([clang, '-x', 'cl', *own, '-Wall', '-Wextra', '-Werror', '-fsyntax-only', *wide,
                            *[f'-DS{number}={value}' for number, value in specs.items()], path],
                           capture_output=True, text=True, check=False)
     return '' if done.returncode == 0 else f'kernel {kernel.name} ({kernel.file} {kernel.defines}):\n{done.stderr}'
@@ -65,7 +68,7 @@ def main():
                if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
     sources = embed.Sources(args.folder)
     opencl = [kernel for kernel in kernels
-              if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16'}]
+              if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16', 'INTEGER_DOT'}]
     vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(['VECTOR_16'])]
     vulkan = [(kernel, glslc) for kernel, glslc in zip(vulkan, embed.compilers(args, vulkan, sources)) if glslc]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:

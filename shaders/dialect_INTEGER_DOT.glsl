@@ -1,4 +1,4 @@
-// The dialect's part for rows that need INTEGER_DOT, Vulkan only: OpSDotKHR by its number, since this glslc need not
+// The dialect's part for rows that need INTEGER_DOT: OpSDotKHR by its number, since this glslc need not
 // have a name for it. Words are four signed bytes each; 0 is PackedVectorFormat4x8Bit.
 #extension GL_EXT_spirv_intrinsics : require
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)

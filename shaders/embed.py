@@ -140,13 +140,17 @@ class Sources:
         return ''.join(self.pieces(name))
 
 
+def dialect_of_needs(sources, needs, language):
+    """What those features have of their own in a dialect: dialect_FEATURE.glsl, dialect_FEATURE.cl."""
+    names = [f'dialect_{need}.{language}' for need in needs]
+    return ''.join(sources.read(name) for name in names if os.path.exists(os.path.join(sources.folder, name)))
+
+
 def glsl_dialect(sources, needs):
-    """The dialect before and after a row's defines, with what those features have of their own: dialect_FEATURE.glsl."""
+    """The dialect before and after a row's defines, with what those features have of their own."""
     text = sources.read('dialect.glsl')
     version = text.index('\n', text.index('#version')) + 1
-    names = [f'dialect_{need}.glsl' for need in needs]
-    own = [sources.read(name) for name in names if os.path.exists(os.path.join(sources.folder, name))]
-    return text[:version], ''.join(own) + text[version:]
+    return text[:version], dialect_of_needs(sources, needs, 'glsl') + text[version:]
 
 
 def glsl_pieces(kernel, sources):
@@ -160,7 +164,8 @@ def glsl_text(kernel, sources):
 
 
 def opencl_text(kernel, sources):
-    text = kernel.define_lines() + sources.read('dialect.cl') + ''.join(kernel.expand(sources)[1])
+    own = dialect_of_needs(sources, kernel.interface.needs, 'cl')
+    text = kernel.define_lines() + sources.read('dialect.cl') + own + ''.join(kernel.expand(sources)[1])
     text = COMMENT.sub('', text.replace('\\\n', ' '))
     lines = (re.sub(r'[ \t]+', ' ', line).strip() for line in text.split('\n'))
     return '\n'.join(line for line in lines if line) + '\n'

@@ -60,6 +60,7 @@ pco_status ocl_device_open(pco_backend *backend, uint32_t index, pco_device **ou
     device->memory = facts.memory;
     device->identity = facts.identity;
     device->correctly_rounded = facts.correctly_rounded;
+    device->has_bytes = facts.has_bytes;
     device->unified = facts.unified;
     device->kernel_limit_unknown = facts.kernel_limit_unknown;
     device->clock_unknown = facts.clock_unknown;

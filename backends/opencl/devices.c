@@ -251,6 +251,7 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
     while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
     limits->type = facts->type;
     if (ocl_device_uint(asked, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8) limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
+    if (facts->has_bytes || facts->type == PCO_DEVICE_SOFTWARE) limits->needs_met |= PCO_GPU_NEEDS_INTEGER_DOT;
     limits->max_bindings = PCO_GPU_MAX_BINDINGS;
     limits->max_allocation = facts->max_allocation;
     /* Kernels index words of a window with 32 bits of bytes. */
@@ -271,7 +272,7 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
     limits->contract = ocl_find_contract(asked, facts->correctly_rounded);
 }
 
-static uint32_t ocl_find_features(ocl_asked *asked, const ocl_facts *facts)
+static uint32_t ocl_find_features(ocl_asked *asked, ocl_facts *facts)
 {
     char extensions[8192] = "";
     if (!ocl_ask_device(asked, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions - 1)) extensions[0] = 0;
@@ -282,8 +283,10 @@ static uint32_t ocl_find_features(ocl_asked *asked, const ocl_facts *facts)
     if (ocl_has_word(extensions, "cl_khr_subgroups") || ocl_has_word(extensions, "cl_intel_subgroups") ||
         ocl_has_word(extensions, "cl_qcom_reqd_sub_group_size"))
         features |= PCO_FEATURE_SUBGROUPS;
-    if (ocl_has_word(extensions, "cl_khr_integer_dot_product") ||
-        ocl_has_word(extensions, "cl_arm_integer_dot_product_int8") || ocl_has_word(extensions, "cl_qcom_dot_product8"))
+    const int khr = ocl_has_word(extensions, "cl_khr_integer_dot_product");
+    facts->has_bytes = khr && strncmp(facts->version, "OpenCL 3", 8) == 0 ? 1 : 0;
+    if (khr || ocl_has_word(extensions, "cl_arm_integer_dot_product_int8") ||
+        ocl_has_word(extensions, "cl_qcom_dot_product8"))
         features |= PCO_FEATURE_INTEGER_DOT;
     return features;
 }
@@ -313,6 +316,8 @@ pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_fac
     facts->clock_unknown = ocl_has_word(aliases, "rusticl") && ocl_has_word(aliases, "llvmpipe") ? 1 : 0;
     if (facts->clock_unknown) facts->features &= ~(uint32_t)PCO_FEATURE_TIMESTAMPS;
     facts->type = ocl_device_class(asked, facts, aliases);
+    /* Processors multiply bytes without an extension: kernels for GPUs that have one are judged there. */
+    if (facts->type == PCO_DEVICE_SOFTWARE) facts->features |= PCO_FEATURE_INTEGER_DOT;
     ocl_find_limits(asked, facts);
     const char *const texts[] = {facts->platform, facts->platform_version, facts->vendor,
                                  facts->name,     facts->version,          facts->driver};
@@ -326,20 +331,21 @@ pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_fac
 
 /* ---- description ------------------------------------------------------------------------------------- */
 
-static void ocl_not_in_build(uint32_t features, char *out, size_t room)
+/* `met`: what kernels may need, PCO_GPU_NEEDS_*. */
+static void ocl_not_in_build(uint32_t features, uint32_t met, char *out, size_t room)
 {
     static const struct {
-        uint32_t feature;
+        uint32_t feature, need;
         const char *words;
     } lacking[] = {
-        {PCO_FEATURE_F16_ARITHMETIC, "fp16 arithmetic"},
-        {PCO_FEATURE_SUBGROUPS, "subgroups"},
-        {PCO_FEATURE_INTEGER_DOT, "integer dot products"},
+        {PCO_FEATURE_F16_ARITHMETIC, PCO_GPU_NEEDS_F16, "fp16 arithmetic"},
+        {PCO_FEATURE_SUBGROUPS, PCO_GPU_NEEDS_SUBGROUPS, "subgroups"},
+        {PCO_FEATURE_INTEGER_DOT, PCO_GPU_NEEDS_INTEGER_DOT, "integer dot products"},
     };
     out[0] = 0;
     for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
         size_t used = strlen(out);
-        if (features & lacking[i].feature)
+        if (features & lacking[i].feature && !(met & lacking[i].need))
             snprintf(out + used, room - used, "%s%s", used ? ", " : "", lacking[i].words);
     }
 }
@@ -394,7 +400,7 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     uint64_t second = ocl_hash(facts.identity, "uuid", 4);
     memcpy(made.uuid, &facts.identity, 8);
     memcpy(made.uuid + 8, &second, 8);
-    ocl_not_in_build(facts.features, made.not_in_build, sizeof made.not_in_build);
+    ocl_not_in_build(facts.features, facts.limits.needs_met, made.not_in_build, sizeof made.not_in_build);
     pco_gpu_describe_edges(&facts.limits, &made);
     *info = made;
     return PCO_OK;

@@ -200,14 +200,15 @@ static bool conf_data_is_unseen(const conf_case *one, uint32_t input, uint64_t s
  * zeros. */
 static double conf_data_spread(const conf_case *one, uint32_t input, uint64_t bits, int64_t i)
 {
-    enum { BLOCK = 32, KINDS = 14, ONE_BIT_TOO_FAR = 4 };
+    enum { BLOCK = 32, KINDS = 14, JUST_NEAR = 3, ONE_BIT_TOO_FAR = 4 };
     static const struct {
         int centre, range, above; /* exponents */
     } KIND[KINDS] = {{0, 0, 0},  {0, 3, 0},  {0, 2, 9},   {0, 0, 14},  {0, 0, 15}, {0, 0, 18}, {0, 0, 22},
                      {0, 4, 24}, {0, 2, 40}, {-63, 0, 0}, {-66, 3, 2}, {60, 2, 3}, {66, 1, 0}, {-130, 6, 0}};
     const conf_operand *operand = &one->in[input];
     const int64_t block = i / BLOCK, row = i / operand->shape[operand->rank - 1], at = i % BLOCK;
-    const uint64_t kind = one->regime == CONF_EXACT ? ONE_BIT_TOO_FAR : (uint64_t)(block + row) % (KINDS + 2);
+    const uint64_t of_exact = row % 2 ? JUST_NEAR : ONE_BIT_TOO_FAR;
+    const uint64_t kind = one->regime == CONF_EXACT ? of_exact : (uint64_t)(block + row) % (KINDS + 2);
     const double sign = bits & 1 ? -1.0 : 1.0;
     if (one->regime == CONF_SPECIAL && at == block % BLOCK) {
         if (row % 3 == 1 && kind % 4 == 1) return sign * (double)INFINITY;
@@ -347,7 +348,12 @@ static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed
             if (dtype == PCO_Q4_1) scale = exact ? 1.5 : ldexp(1.0 + (double)(block % 8), -7), form.below = -7.0;
             if (one->regime == CONF_SPECIAL && block % 31 == 3) scale = INFINITY;
         }
-        const double least = exact ? floor(form.below) : form.below * scale;
+        double least = exact ? floor(form.below) : form.below * scale;
+        const bool thin = one->in[input].fill == CONF_FILL_SPARSE && one->regime == CONF_RANDOM;
+        if (thin && dtype == PCO_Q4_1 && block % 5 == 2) { /* next to constant: m is 2^30 times d */
+            scale = ldexp(1.0, -14);
+            least = block % 2 ? 60000.0 : -60000.0;
+        }
         if (form.least >= 0) oracle_encode(PCO_F16, &least, to + form.least, 1);
         if (form.scale >= 0) oracle_encode(PCO_F16, &scale, to + form.scale, 1);
     }

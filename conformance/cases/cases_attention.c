@@ -106,7 +106,7 @@ static const conf_attention_spec SPECS[] = {
     {.b = 1, .h = 1, .g = 1, .s = 2, .t = 257, .d = 5, .e = 3, .layout = 1, .softcap = 5.0, .window = 31},
     {.b = 1, .h = 8, .g = 2, .s = 1, .t = 129, .d = 128, .e = 128, .layout = 0, .causal = 1, .starts = 1},
     {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1, .causal = 1, .softcap = 2.0},
-    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 71, .d = 8, .e = 256, .layout = 1, .causal = 1},
+    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 71, .d = 4, .e = 256, .layout = 1, .causal = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 8, .e = 8, .layout = 1},
     {.b = 1,
      .h = 1,
@@ -224,9 +224,9 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
 /* More queries than a block has rows, keys on both sides of vectors and tiles, rows and keys that nobody sees. */
 static const conf_attention_spec BACK_SPECS[] = {
     {.b = 1, .h = 4, .g = 2, .s = 75, .t = 67, .d = 8, .e = 8, .layout = 1, .causal = 1},
-    {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 16, .e = 16, .layout = 0, .window = 50, .scale = 0.7},
+    {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 8, .e = 8, .layout = 0, .window = 50, .scale = 0.7},
     {.b = 2, .h = 1, .g = 1, .s = 34, .t = 33, .d = 64, .e = 64, .layout = 1, .causal = 1, .lengths = 1},
-    {.b = 1, .h = 2, .g = 2, .s = 150, .t = 19, .d = 8, .e = 12, .layout = 1, .window = 5, .starts = 1},
+    {.b = 1, .h = 2, .g = 2, .s = 150, .t = 19, .d = 8, .e = 8, .layout = 1, .window = 5, .starts = 1},
     {.b = 3,
      .h = 3,
      .g = 1,

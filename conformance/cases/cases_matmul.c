@@ -94,7 +94,7 @@ static void conf_cases_variation(conf_cases_context *context, uint32_t b)
     s.k = conf_cases_blocks(WEIGHTS[3].k, b);
     conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_RANDOM);
     s = WEIGHTS[4];
-    s.k = conf_cases_blocks(s.k, b);
+    s.k = conf_cases_blocks(WEIGHTS[3].k, b);
     conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
 }
 

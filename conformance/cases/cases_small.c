@@ -224,17 +224,21 @@ static void small_indexed(conf_cases_context *context)
     }
 }
 
+/* Elements of a head: what other cases have, so that no kernel is compiled for these alone. */
+static int small_head(bool back) { return back ? 64 : 8; }
+
 /* More workgroups than some grids have in a row (five, where oclgrind is asked for faults), so that there are groups
  * that nobody asked for, which read behind the operands if nothing stops them. */
 static void small_attention(conf_cases_context *context, pco_op op)
 {
     const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
     conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-    conf_cases_in(one, PCO_F32, "7,1,2,4");
-    conf_cases_in(one, PCO_F32, "7,1,3,4");
-    conf_cases_in(one, PCO_F32, "7,1,3,4");
+    const int d = small_head(back);
+    conf_cases_in(one, PCO_F32, "7,1,2,%d", d);
+    conf_cases_in(one, PCO_F32, "7,1,3,%d", d);
+    conf_cases_in(one, PCO_F32, "7,1,3,%d", d);
     while (back && one->n_inputs < 6) conf_cases_absent(one);
-    if (back) conf_cases_in(one, PCO_F32, "7,1,2,4");
+    if (back) conf_cases_in(one, PCO_F32, "7,1,2,%d", d);
     conf_cases_emit(context);
 }
 
@@ -254,7 +258,7 @@ static void small_apart_rows(conf_cases_context *context, pco_op op)
 static void small_apart_attention(conf_cases_context *context, pco_op op)
 {
     const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
-    const int d = back ? 64 : 8; /* which other cases have */
+    const int d = small_head(back);
     for (int rows = back ? 9 : 3; rows < 10; rows += 6) {
         conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
         small_apart(conf_cases_in(one, PCO_F32, "1,2,%d,%d", rows, d), back ? 100.0 : 250.0);

@@ -99,7 +99,7 @@ void conf_cases_twins(conf_cases_context *context, pco_op op)
     bool pair = (op >= PCO_OP_ADD && op <= PCO_OP_GE) || op == PCO_OP_WHERE || op == PCO_OP_SWIGLU ||
                 op == PCO_OP_CONCAT || op == PCO_OP_MATMUL;
     for (uint32_t t = 0; t < (conf_cases_standard(context) ? 3u : 1u) && (attention || pair); t++) {
-        conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "2,3,9,16" : "17,48");
+        conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "2,3,9,8" : "17,48");
         if (conf_cases_standard(context))
             conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "1,2,33,40" : "5,131");
     }

@@ -79,12 +79,6 @@ static ssize_t guard_write(void *cookie, const char *data, size_t size)
     return shown ? (ssize_t)size : 0;
 }
 
-static int guard_close(void *cookie)
-{
-    free(cookie);
-    return 0;
-}
-
 /* ---- files -------------------------------------------------------------------------------------------- */
 
 /* One line of /proc/self/maps, "begin-end rwxp offset dev inode   /path": the path, if `address` lies between. */
@@ -146,13 +140,9 @@ void cli_guard_files(void)
 void cli_guard_terminal(void)
 {
     if (!isatty(STDOUT_FILENO)) return;
-    guard *state = calloc(1, sizeof *state);
-    FILE *guarded =
-        state ? fopencookie(state, "w", (cookie_io_functions_t){.write = guard_write, .close = guard_close}) : NULL;
-    if (!guarded) {
-        free(state);
-        return;
-    }
+    static guard of_stdout; /* as long as stdout, which drivers' libraries flush after main */
+    FILE *guarded = fopencookie(&of_stdout, "w", (cookie_io_functions_t){.write = guard_write});
+    if (!guarded) return;
     setvbuf(guarded, NULL, _IOLBF, BUFSIZ);
     stdout = guarded;
 }

@@ -36,10 +36,11 @@ static int main_reader_gone(void)
 }
 
 /* What could not be written is an error, whenever that was: a flush that failed before is not seen by the next. A
- * reader that has read enough, as head does, is none: the program ends as others do there, by SIGPIPE. */
+ * reader that has read enough, as head does, is none: the program ends as others do there, by SIGPIPE. Not closed: the
+ * C++ library of a driver writes to the same stream when the process ends. */
 static int main_end(int status)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout) && fclose(stdout) == 0) return status;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
     if (!main_reader_gone())
         cli_error("cannot write to stdout");
     else if (status == CLI_OK) {
