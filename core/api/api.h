@@ -72,8 +72,10 @@ pco_status api_no_reader(const pco_model_file *file, pco_error *err) PCO_NODISCA
     if (!(sequence)->model) return pco_fail(err, PCO_ERROR_INVALID, "%s: its model was closed", __func__); \
     PCO_ENTER((sequence)->model->context->registry)
 
-/* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */
-pco_status api_context_create(const pco_context_params *params, pco_context **context, pco_error *err) PCO_NODISCARD;
+/* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. `asked`:
+ * the selection that it is for (pco_registry_create_for). */
+pco_status api_context_create(const pco_context_params *params, const char *asked, pco_context **context,
+                              pco_error *err) PCO_NODISCARD;
 
 /* A lane without a sequence of the caller's, in *lane, and empty. Errors: INVALID, as all are taken. */
 pco_status api_lane(pco_model *model, int64_t *lane, pco_error *err) PCO_NODISCARD;

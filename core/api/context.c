@@ -35,7 +35,7 @@ const char *pco_status_text(pco_status status)
 
 void pco_free(void *memory) { free(memory); }
 
-pco_status api_context_create(const pco_context_params *params, pco_context **out, pco_error *err)
+pco_status api_context_create(const pco_context_params *params, const char *asked, pco_context **out, pco_error *err)
 {
     pco_context_params known = {.size = sizeof known};
     pco_config config;
@@ -59,7 +59,7 @@ pco_status api_context_create(const pco_context_params *params, pco_context **ou
     }
     pco_context *context = calloc(1, sizeof *context);
     if (!context) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context");
-    status = pco_registry_create(&config, &context->registry, err);
+    status = pco_registry_create_for(&config, asked, &context->registry, err);
     if (status) {
         free(context);
         return status;
@@ -74,7 +74,7 @@ pco_status pco_context_create(const pco_context_params *params, pco_context **co
     PCO_NEEDS(context);
     pco_device_set set;
     uint32_t count;
-    pco_status status = api_context_create(params, context, err);
+    pco_status status = api_context_create(params, NULL, context, err);
     if (status) return status;
     const char *backend = pco_registry_config((*context)->registry)->backend;
     if (*backend) status = pco_registry_select_sets((*context)->registry, backend, &set, 1, &count, err);

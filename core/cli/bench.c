@@ -197,7 +197,7 @@ static int bench_run(int argc, char **argv)
     if (status) return status;
     if (strcmp(arguments.what, "op") != 0 && strcmp(arguments.what, "overhead") != 0) return bench_model(&arguments);
     cli_watch_signals();
-    pco_registry *registry = cli_registry(&status);
+    pco_registry *registry = cli_registry(arguments.devices, &status);
     if (!registry) return status;
     uint32_t count = cli_select_devices(registry, arguments.devices, &indices, &status);
     if (count) status = bench_devices(&arguments, registry, indices, count);

@@ -64,7 +64,7 @@ void cli_append(char *text, size_t size, size_t *used, const char *format, ...)
     if (length > 0) *used = *used + (size_t)length < size ? *used + (size_t)length : size - 1;
 }
 
-pco_registry *cli_registry(int *status)
+pco_registry *cli_registry(const char *device, int *status)
 {
     pco_config config;
     pco_registry *registry = NULL;
@@ -74,7 +74,7 @@ pco_registry *cli_registry(int *status)
         *status = CLI_USAGE;
         return NULL;
     }
-    if (pco_registry_create(&config, &registry, &err))
+    if (pco_registry_create_for(&config, device ? device : "", &registry, &err))
         *status = cli_fail(&err);
     else
         pco_registry_watch(registry, cli_interrupted_flag());
@@ -97,13 +97,27 @@ static void cli_explain_plugins(const pco_registry *registry, const char *select
     }
 }
 
-int cli_check_device(const pco_registry *registry, const char *selection, int *status)
+/* As pco_registry_select_sets; what matches nothing, and what names all, is looked for among all plugins. */
+static pco_status cli_find_sets(pco_registry *registry, const char *selection, pco_device_set *sets, uint32_t capacity,
+                                uint32_t *count, pco_error *err)
+{
+    int more = 0;
+    pco_status status = PCO_OK;
+    if (strcmp(selection, "all") == 0) status = pco_registry_complete(registry, &more, err);
+    if (!status) status = pco_registry_select_sets(registry, selection, sets, capacity, count, err);
+    if (status != PCO_ERROR_NOT_FOUND) return status;
+    pco_error why;
+    if (pco_registry_complete(registry, &more, &why) || !more) return status;
+    return pco_registry_select_sets(registry, selection, sets, capacity, count, err);
+}
+
+int cli_check_device(pco_registry *registry, const char *selection, int *status)
 {
     pco_error err;
     pco_device_set set;
     uint32_t count;
     if (!selection || !*selection) selection = pco_registry_config(registry)->backend;
-    if (pco_registry_select_sets(registry, selection, &set, 1, &count, &err) == PCO_OK) return 1;
+    if (cli_find_sets(registry, selection, &set, 1, &count, &err) == PCO_OK) return 1;
     *status = cli_fail(&err);
     cli_explain_plugins(registry, selection);
     if (selection && *selection) *status = CLI_USAGE;
@@ -111,13 +125,13 @@ int cli_check_device(const pco_registry *registry, const char *selection, int *s
 }
 
 /* Checks one term of a list and appends the sets that it names. */
-static int cli_select_term(const pco_registry *registry, const char *term, pco_device_set *sets, uint32_t capacity,
+static int cli_select_term(pco_registry *registry, const char *term, pco_device_set *sets, uint32_t capacity,
                            uint32_t *count)
 {
     pco_error err;
     pco_device_set *found = calloc(capacity, sizeof *found);
     uint32_t n = 0;
-    if (!found || pco_registry_select_sets(registry, term, found, capacity, &n, &err)) {
+    if (!found || cli_find_sets(registry, term, found, capacity, &n, &err)) {
         cli_error("%s", found ? err.message : "out of host memory");
         free(found);
         return 0;
@@ -138,12 +152,12 @@ static void cli_no_memory(int *status)
 }
 
 /* The sets of a list; the caller frees *sets. */
-static uint32_t cli_select_list(const pco_registry *registry, const char *list, pco_device_set **sets, int *status)
+static uint32_t cli_select_list(pco_registry *registry, const char *list, pco_device_set **sets, int *status)
 {
     const pco_device_entry *devices;
-    uint32_t count = 0, capacity = pco_registry_devices(registry, &devices) + 1;
     *sets = NULL;
     if (!cli_check_device(registry, list, status)) return 0;
+    uint32_t count = 0, capacity = pco_registry_devices(registry, &devices) + 1;
     for (const char *at = list; at && *at; at++) capacity += *at == ',';
     *sets = calloc(capacity, sizeof **sets);
     if (!*sets) {
@@ -168,7 +182,7 @@ static uint32_t cli_select_list(const pco_registry *registry, const char *list, 
     return count;
 }
 
-uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_device_entry **entries, int *status)
+uint32_t cli_select_sets(pco_registry *registry, const char *list, pco_device_entry **entries, int *status)
 {
     pco_device_set *sets;
     uint32_t count = cli_select_list(registry, list, &sets, status);
@@ -179,7 +193,7 @@ uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_dev
     return *entries ? count : 0;
 }
 
-uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status)
+uint32_t cli_select_devices(pco_registry *registry, const char *list, uint32_t **indices, int *status)
 {
     pco_device_set *sets;
     uint32_t count = cli_select_list(registry, list, &sets, status);

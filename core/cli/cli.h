@@ -55,20 +55,21 @@ void cli_wrap(const char *text, int column, int indent);
 /* printf into text[size] at *used, which moves on; what does not fit is cut. */
 void cli_append(char *text, size_t size, size_t *used, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* The registry of the environment; NULL after a message, with the exit status in *status. */
-pco_registry *cli_registry(int *status);
+/* The registry of the environment, for the devices that a selection names (pco_registry_create_for; NULL: as
+ * PORTICO_BACKEND says; "all"); NULL after a message, with the exit status in *status. */
+pco_registry *cli_registry(const char *device, int *status);
 
 /* Is there a device for `selection` (NULL: what the environment says, or automatic)? 0 after a message, with
  * the exit status in *status: 2 for words that match nothing, 1 when no device can be used at all. */
-int cli_check_device(const pco_registry *registry, const char *selection, int *status);
+int cli_check_device(pco_registry *registry, const char *selection, int *status);
 
 /* What a list names ("all", or terms with commas, each of which must match something; NULL: as cli_check_device, the
  * first), a term with + as one device. The caller frees *entries. Returns their number; 0 after a message, with the
  * exit status in *status. */
-uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_device_entry **entries, int *status);
+uint32_t cli_select_sets(pco_registry *registry, const char *list, pco_device_entry **entries, int *status);
 
 /* The same as indices of device entries; devices joined with + are refused. The caller frees *indices. */
-uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status);
+uint32_t cli_select_devices(pco_registry *registry, const char *list, uint32_t **indices, int *status);
 
 /* `text` as one word of a shell command: itself where no shell sees more in it than letters, else in single quotes.
  * malloc'ed; NULL without memory. */

@@ -26,7 +26,7 @@ static int conformance_has_cases(const conformance_arguments *arguments, const p
 static int conformance_start(const conformance_arguments *arguments)
 {
     int status = CLI_OK;
-    pco_registry *registry = cli_registry(&status);
+    pco_registry *registry = cli_registry(arguments->devices, &status);
     if (!registry) return status;
     uint32_t *indices, count = cli_select_devices(registry, arguments->devices, &indices, &status);
     pco_error err;

@@ -466,7 +466,7 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     const pco_device_entry *entries;
     int status = CLI_OK;
     cli_watch_signals();
-    pco_context *context = cli_context(NULL, &status);
+    pco_context *context = cli_context(arguments.devices, &status);
     if (!context) return status;
     uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
     if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";

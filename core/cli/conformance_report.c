@@ -329,7 +329,7 @@ static int cli_report_repeat_all(const pco_conformance_report *report, const cli
     uint64_t seed = how->seed;
     int status = CLI_OK;
     char text[24];
-    pco_registry *registry = cli_registry(&status);
+    pco_registry *registry = cli_registry(devices ? devices : "all", &status);
     if (!registry) return status;
     uint32_t *indices = NULL, n = cli_select_devices(registry, devices ? devices : "all", &indices, &status);
     if (!n)

@@ -232,7 +232,7 @@ static int devices_run(int argc, char **argv)
     devices_arguments arguments = {0};
     int status = cli_parse(&cli_devices, argc, argv, &arguments, NULL);
     if (status) return status;
-    pco_registry *registry = cli_registry(&status);
+    pco_registry *registry = cli_registry("all", &status);
     if (!registry) return status;
     const pco_device_entry *devices;
     uint32_t count = pco_registry_devices(registry, &devices), matching;

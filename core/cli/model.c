@@ -10,7 +10,7 @@ pco_context *cli_context(const char *device, int *status)
 {
     pco_context *context = NULL;
     pco_error err;
-    pco_status result = api_context_create(NULL, &context, &err);
+    pco_status result = api_context_create(NULL, device ? device : "", &context, &err);
     if (result) {
         *status = cli_fail(&err);
         if (result == PCO_ERROR_INVALID) *status = CLI_USAGE;

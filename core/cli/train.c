@@ -379,7 +379,7 @@ static int train_open(train_run *run, pco_registry **registry, pco_session **ses
         if (pco_ranks_agree(run->ranks, opened, 0, &err)) *status = cli_ranks_fail(run->ranks, &err);
         return *status == CLI_OK;
     }
-    *registry = cli_registry(status);
+    *registry = cli_registry(run->arguments->device, status);
     if (!*registry) return 0;
     const char *list = run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
     if (cli_ranks_device(list, 0, &device, &err))

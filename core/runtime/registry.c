@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ struct pco_registry {
     pco_plugin_entry *plugins;
     uint32_t n_devices, device_capacity;
     pco_device_entry *devices;
+    int left_out;             /* 1: plugins of our own folder that nobody has asked for are not loaded */
     pid_t process;            /* that made it */
     atomic_uintptr_t caller;  /* the thread that is in a call; 0: none is */
     uint32_t depth;           /* calls of that thread, one in the other */
@@ -222,8 +224,42 @@ static int registry_is_plugin(const struct dirent *entry)
     return entry->d_name[0] != '.' && length > 3 && strcmp(entry->d_name + length - 3, ".so") == 0;
 }
 
-/* All *.so files of a folder, in the order of their names. A folder that does not exist is worth a line only. */
-static pco_status registry_scan(pco_registry *registry, const char *folder, int on_path, pco_error *err)
+/* A file of our own folder is called as its plugin. */
+static int registry_is_called(const char *file, const char *name, size_t length)
+{
+    return strlen(file) == length + 3 && strncasecmp(file, name, length) == 0;
+}
+
+/* Are all plugins that a selection names of our own folder, which has these files, or loaded already? If not, or if it
+ * names none, every plugin may be meant. */
+static int registry_knows(const pco_registry *registry, const char *asked, struct dirent **names, int count)
+{
+    if (!*asked || strcmp(asked, "all") == 0) return 0;
+    for (const char *at = asked; *at; at += strcspn(at, ",+"), at += *at != 0) {
+        const size_t length = strcspn(at, ",:+");
+        int known = 0;
+        for (int i = 0; i < count && !known; i++) known = registry_is_called(names[i]->d_name, at, length);
+        for (uint32_t i = 0; i < registry->n_plugins && !known; i++)
+            known =
+                strlen(registry->plugins[i].name) == length && strncasecmp(registry->plugins[i].name, at, length) == 0;
+        if (!known) return 0;
+    }
+    return 1;
+}
+
+/* The CPU always is: it runs what others cannot. */
+static int registry_is_asked(const char *file, const char *asked)
+{
+    if (registry_is_called(file, "cpu", 3)) return 1;
+    for (const char *at = asked; *at; at += strcspn(at, ",+"), at += *at != 0)
+        if (registry_is_called(file, at, strcspn(at, ",:+"))) return 1;
+    return 0;
+}
+
+/* All *.so files of a folder, in the order of their names; those of our own that a selection does not name are left out
+ * (asked; NULL: none is). A folder that does not exist is worth a line only. */
+static pco_status registry_scan(pco_registry *registry, const char *folder, int on_path, const char *asked,
+                                pco_error *err)
 {
     pco_error why = {""};
     if (pco_trust(folder, registry_copy_it, &why) == PCO_ERROR_UNSUPPORTED) {
@@ -237,10 +273,14 @@ static pco_status registry_scan(pco_registry *registry, const char *folder, int 
         return PCO_OK;
     }
     pco_status status = PCO_OK;
+    if (asked && !registry_knows(registry, asked, names, count)) asked = NULL;
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX + sizeof names[i]->d_name], real[PATH_MAX];
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        if (!status) status = registry_add_plugin(registry, realpath(path, real) ? real : path, on_path, err);
+        if (asked && !registry_is_asked(names[i]->d_name, asked))
+            registry->left_out = 1;
+        else if (!status)
+            status = registry_add_plugin(registry, realpath(path, real) ? real : path, on_path, err);
         free(names[i]);
     }
     free(names);
@@ -248,6 +288,20 @@ static pco_status registry_scan(pco_registry *registry, const char *folder, int 
 }
 
 pco_status pco_registry_create(const pco_config *config, pco_registry **out, pco_error *err)
+{
+    return pco_registry_create_for(config, NULL, out, err);
+}
+
+pco_status pco_registry_complete(pco_registry *registry, int *found, pco_error *err)
+{
+    char own[PATH_MAX];
+    *found = registry->left_out;
+    if (!registry->left_out || !pco_path_plugins(own, sizeof own)) return PCO_OK;
+    registry->left_out = 0;
+    return registry_scan(registry, own, 0, NULL, err);
+}
+
+pco_status pco_registry_create_for(const pco_config *config, const char *asked, pco_registry **out, pco_error *err)
 {
     pco_registry *registry = calloc(1, sizeof *registry);
     if (!registry) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the registry");
@@ -260,10 +314,11 @@ pco_status pco_registry_create(const pco_config *config, pco_registry **out, pco
         size_t length = strcspn(at, ":");
         snprintf(folder, sizeof folder, "%.*s", (int)length, at);
         at += length + (at[length] == ':');
-        if (*folder) status = registry_scan(registry, folder, 1, err);
+        if (*folder) status = registry_scan(registry, folder, 1, NULL, err);
     }
     char own[PATH_MAX];
-    if (!status && pco_path_plugins(own, sizeof own)) status = registry_scan(registry, own, 0, err);
+    if (asked && !*asked) asked = registry->host.config.backend;
+    if (!status && pco_path_plugins(own, sizeof own)) status = registry_scan(registry, own, 0, asked, err);
     if (status) {
         pco_registry_destroy(registry);
         registry = NULL;

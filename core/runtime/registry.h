@@ -34,6 +34,13 @@ typedef struct pco_device_entry {
  * process before it is loaded. A plugin that cannot be used is an entry with a reason, not an error; a folder that
  * others can write is left out, with a line. `config` is copied. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_registry_create(const pco_config *config, pco_registry **registry, pco_error *err) PCO_NODISCARD;
+/* The same for who uses what a selection names ("": what PORTICO_BACKEND says): of Portico's own folder only these
+ * plugins and the CPU's are loaded, if each of them is there, so that neither the time nor a fault of other drivers
+ * counts. NULL, or a selection that names no plugin: all. */
+pco_status pco_registry_create_for(const pco_config *config, const char *asked, pco_registry **registry,
+                                   pco_error *err) PCO_NODISCARD;
+/* Loads what that left out, *found 1 if it was anything: for a selection that matches nothing, and for lists. */
+pco_status pco_registry_complete(pco_registry *registry, int *found, pco_error *err) PCO_NODISCARD;
 void pco_registry_destroy(pco_registry *registry);
 
 /* INVALID in a child of the process that made the registry, with what to do: threads and devices do not survive a fork.

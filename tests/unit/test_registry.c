@@ -23,7 +23,7 @@ static void keep_line(void *user, pco_log_level level, const char *line)
     if (level <= PCO_LOG_WARNING) strncat(lines, line, sizeof lines - strlen(lines) - 1);
 }
 
-static pco_registry *open_registry(const char *path)
+static pco_registry *open_registry_for(const char *path, const char *asked)
 {
     lines[0] = 0;
     pco_config config;
@@ -35,9 +35,11 @@ static pco_registry *open_registry(const char *path)
     config.log_fn = keep_line;
     config.self_test = self_test;
     config.probe_seconds = probe_seconds;
-    check_ok(pco_registry_create(&config, &registry, &err));
+    check_ok(pco_registry_create_for(&config, asked, &registry, &err));
     return registry;
 }
+
+static pco_registry *open_registry(const char *path) { return open_registry_for(path, NULL); }
 
 static const pco_plugin_entry *entry_of(const pco_registry *registry, const char *file)
 {
@@ -281,6 +283,40 @@ static void test_probe_is_kept(void **state)
     probe_seconds = 30;
 }
 
+/* Of our own folder, who names plugins gets these and the CPU's; what is on the path is always looked at. */
+static void test_asked(void **state)
+{
+    (void)state;
+    /* `all`: every plugin is looked at, since the selection names none, or one that is not there. */
+    static const struct {
+        const char *asked;
+        int all;
+    } cases[] = {{"cpu:native", 0}, {"CPU", 0},           {"cpu:0+cpu:1", 0}, {"cpu:reference,cpu:native", 0},
+                 {"sound", 0},      {"sound:0,cpu", 0},   {"all", 1},         {"", 1},
+                 {"suond", 1},      {"cpu,nothing:0", 1}, {"cp", 1}};
+    pco_registry *whole = open_registry(cpu_folder);
+    const pco_plugin_entry *entries;
+    const pco_device_entry *devices;
+    const uint32_t n_plugins = pco_registry_plugins(whole, &entries), n_devices = pco_registry_devices(whole, &devices);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pco_registry *registry = open_registry_for(cpu_folder, cases[i].asked);
+        const int others = entry_of(registry, "/vulkan.so") || entry_of(registry, "/opencl.so");
+        const int there = entry_of(whole, "/vulkan.so") || entry_of(whole, "/opencl.so");
+        if (others != (cases[i].all && there)) fail_msg("'%s' loads %s", cases[i].asked, others ? "others" : "too few");
+        assert_non_null(entry_of(registry, "/cpu.so"));
+        assert_non_null(entry_of(registry, "/sound.so"));
+        int found = -1;
+        check_ok(pco_registry_complete(registry, &found, &err));
+        assert_int_equal(found, there && !cases[i].all);
+        assert_int_equal(pco_registry_plugins(registry, &entries), n_plugins);
+        assert_int_equal(pco_registry_devices(registry, &devices), n_devices);
+        check_ok(pco_registry_complete(registry, &found, &err));
+        assert_int_equal(found, 0);
+        pco_registry_destroy(registry);
+    }
+    pco_registry_destroy(whole);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) {
@@ -289,9 +325,13 @@ int main(int argc, char **argv)
     }
     bad_folder = argv[1];
     cpu_folder = argv[2];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_plugins),  cmocka_unit_test(test_selection),          cmocka_unit_test(test_default),
-        cmocka_unit_test(test_skeleton),     cmocka_unit_test(test_writable_by_others), cmocka_unit_test(test_replaced),
-        cmocka_unit_test(test_probe_is_kept)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bad_plugins),
+                                       cmocka_unit_test(test_selection),
+                                       cmocka_unit_test(test_default),
+                                       cmocka_unit_test(test_skeleton),
+                                       cmocka_unit_test(test_writable_by_others),
+                                       cmocka_unit_test(test_replaced),
+                                       cmocka_unit_test(test_probe_is_kept),
+                                       cmocka_unit_test(test_asked)};
     return cmocka_run_group_tests_name("registry", tests, check_make_folder, check_remove_folder);
 }
