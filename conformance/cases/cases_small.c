@@ -242,6 +242,16 @@ static void small_attention(conf_cases_context *context, pco_op op)
     conf_cases_emit(context);
 }
 
+/* A row times quantised weights, of which invocations may make something together first. */
+static void small_quantised(conf_cases_context *context)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+    ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
+    conf_cases_in(one, PCO_F32, "2,64");
+    conf_cases_in(one, PCO_Q8_0, "5,64")->constant = true;
+    conf_cases_emit(context);
+}
+
 /* Rows whose largest elements lie further apart than exp reaches: the largest of another row will not do. */
 static void small_apart(conf_operand *x, double most) { x->fill = CONF_FILL_EQUAL, x->low = -most, x->high = most; }
 
@@ -274,6 +284,7 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
 {
     if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
         small_attention(context, op);
+    if (op == PCO_OP_MATMUL) small_quantised(context);
     if (context->tier == PCO_CONFORMANCE_TINY) return;
     switch (op) {
     case PCO_OP_ADD:
