@@ -6,7 +6,7 @@ import sys
 
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", re.M)
 CMOCKA = re.compile(r"^\[ *(OK|FAILED|SKIPPED) *\] (?!\d+ test)(?!.*test\(s\))(\S+)", re.M)
-GOOD, BAD = ("OK", "EXPECTEDFAIL"), ("FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS")
+FAILED = ("FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS")  # verdicts of meson
 
 
 def text_counts(text, failed):
@@ -36,7 +36,7 @@ def meson_counts(path):
                 counts = [0, 0, 1]
             else:
                 text = (test.get("stdout") or "") + "\n" + (test.get("stderr") or "")
-                counts = text_counts(text, verdict in BAD)
+                counts = text_counts(text, verdict in FAILED)
             if counts[1]:
                 worst.append(test["name"])
                 lines = [line for line in text.splitlines() if not re.match(r"\[ *(RUN|OK) *\]|ok\b", line)]
@@ -49,7 +49,7 @@ def meson_counts(path):
 
 
 # States of a record that make a run fail.
-BAD = ("fail", "mistrusted", "flaky", "crashed", "hung", "device_lost")
+BAD_STATES = ("fail", "mistrusted", "flaky", "crashed", "hung", "device_lost")
 
 
 def conformance_counts(path):
@@ -62,7 +62,7 @@ def conformance_counts(path):
     total = [0, 0, 0]
     for device in report["conformance"]:
         total[0] += device["pass"]
-        total[1] += sum(device[bad] for bad in BAD) + (device["status"] != 0)
+        total[1] += sum(device[bad] for bad in BAD_STATES) + (device["status"] != 0)
         total[2] += device["unsupported"] + device["not_promised"] + device["waived"]
     return total
 
