@@ -331,10 +331,12 @@ check_widths() {
   return $status
 }
 
-# lavapipe of Debian sid has cooperative matrices, which this one's lacks; all of the quick tier there.
+# llvmpipe of Debian sid has what this one's lacks, as lavapipe cooperative matrices, as rusticl dot products of bytes:
+# check_newer_lavapipe NAME [options of scripts/newer-lavapipe], in the quick tier.
 check_newer_lavapipe() {
-  local json=$logs/newer-lavapipe.json status=0
-  "$root/scripts/newer-lavapipe" --build "$build" --tier quick --json >"$json" || status=$?
+  local json=$logs/newer-$1.json status=0
+  shift
+  "$root/scripts/newer-lavapipe" --build "$build" --tier quick --json "$@" >"$json" || status=$?
   [ $status != 77 ] || return 77
   python3 "$root/scripts/results.py" conformance "$json"
   return $status

@@ -4,10 +4,11 @@
     check.py shaders [--target vulkan|opencl] [--glslc glslc] [--newer glslc] [--clang clang] [--lacks NEED ...]
                      [--only PATTERN ...]
 
-glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
-with specialisation constants at their initial values, and VECTOR_16 for the rows that need it, as the plugin gives it
-(rows with other PCO_GPU_NEEDS_* than this, F16 and INTEGER_DOT are Vulkan only there). Exit status 1 names the kernels that fail, 77
-says that there is no clang.
+glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2
+-Wall -Wextra -Werror parses the OpenCL side with specialisation constants at their initial values, and VECTOR_16 for the
+rows that need it, as the plugin gives it; rows that need INTEGER_DOT also as OpenCL C 3.0 with BYTES (rows with other
+PCO_GPU_NEEDS_* than these and F16 are Vulkan only there). Exit status 1 names the kernels that fail, 77 says that there
+is no clang.
 """
 
 import argparse
@@ -40,14 +41,16 @@ def check_opencl(kernel, sources, clang, folder):
     path = os.path.join(folder, kernel.name + '.cl')
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
-    wide = ['-DVECTOR_16'] if kernel.needs_any(['VECTOR_16']) else []
-    # What cl_khr_integer_dot_product has is declared for SPIR alone.
-    own = (['-DBYTES', '-cl-std=CL3.0', '-target', 'spir64', '-Xclang', '-finclude-default-header']
-           if kernel.needs_any(['INTEGER_DOT']) else ['-cl-std=CL1.2'])
-    done = subprocess.run([clang, '-x', 'cl', *own, '-Wall', '-Wextra', '-Werror', '-fsyntax-only', *wide,
-                           *[f'-DS{number}={value}' for number, value in specs.items()], path],
-                          capture_output=True, text=True, check=False)
-    return '' if done.returncode == 0 else f'kernel {kernel.name} ({kernel.file} {kernel.defines}):\n{done.stderr}'
+    ways = [['-cl-std=CL1.2', *(['-DVECTOR_16'] if kernel.needs_any(['VECTOR_16']) else [])]]
+    if kernel.needs_any(['INTEGER_DOT']):  # what cl_khr_integer_dot_product has is declared for SPIR alone
+        ways.append(['-cl-std=CL3.0', '-DBYTES', '-target', 'spir64', '-Xclang', '-finclude-default-header'])
+    for own in ways:
+        done = subprocess.run([clang, '-x', 'cl', *own, '-Wall', '-Wextra', '-Werror', '-fsyntax-only',
+                               *[f'-DS{number}={value}' for number, value in specs.items()], path],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            return f'kernel {kernel.name} ({kernel.file} {kernel.defines}, {own[0]}):\n{done.stderr}'
+    return ''
 
 
 def main():

@@ -347,13 +347,10 @@ static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed
             conf_data_thin(dtype, exact, seed, (uint64_t)block, to);
             if (dtype == PCO_Q4_1) scale = exact ? 1.5 : ldexp(1.0 + (double)(block % 8), -7), form.below = -7.0;
             if (one->regime == CONF_SPECIAL && block % 31 == 3) scale = INFINITY;
+            if (one->regime == CONF_RANDOM && dtype == PCO_Q4_1 && block % 5 == 2) /* next to constant: m is +-60000 */
+                scale = ldexp(1.0, -14), form.below = ldexp(block % 2 ? 60000.0 : -60000.0, 14);
         }
-        double least = exact ? floor(form.below) : form.below * scale;
-        const bool thin = one->in[input].fill == CONF_FILL_SPARSE && one->regime == CONF_RANDOM;
-        if (thin && dtype == PCO_Q4_1 && block % 5 == 2) { /* next to constant: m is 2^30 times d */
-            scale = ldexp(1.0, -14);
-            least = block % 2 ? 60000.0 : -60000.0;
-        }
+        const double least = exact ? floor(form.below) : form.below * scale;
         if (form.least >= 0) oracle_encode(PCO_F16, &least, to + form.least, 1);
         if (form.scale >= 0) oracle_encode(PCO_F16, &scale, to + form.scale, 1);
     }

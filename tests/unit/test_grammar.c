@@ -1,8 +1,10 @@
 /* GBNF grammars: which texts they allow, byte by byte; what is wrong with those that are refused; bounds. */
 #include "check.h"
 
-#include "base/clock.h"
 #include "text/grammar.h"
+
+#include <stdlib.h>
+#include <time.h>
 
 static const char *folder;
 
@@ -195,7 +197,7 @@ static void test_bounds(void **state)
         pco_grammar *grammar = parse(grammars[i]);
         pco_grammar_text *text;
         pco_error why = {""};
-        const double begin = pco_seconds();
+        const clock_t begin = clock();
         pco_status status = PCO_OK;
         int allowed = 1;
         check_ok(pco_grammar_begin(grammar, &text, &err));
@@ -204,8 +206,11 @@ static void test_bounds(void **state)
             assert_true(status || allowed);
         }
         if (status && !strstr(why.message, "leaves too much open")) fail_msg("%s", why.message);
-        if (pco_seconds() - begin > 60) fail_msg("%s takes %.1f s", grammars[i], pco_seconds() - begin);
-        print_message("  %.3f s%s  %s\n", pco_seconds() - begin, status ? ", refused" : "", grammars[i]);
+        /* Of the processor, whatever else the machine does. qemu takes 200 times as long over the first: 18 s, not
+         * 0.09. */
+        const double took = (double)(clock() - begin) / CLOCKS_PER_SEC, most = getenv("MESON_EXE_WRAPPER") ? 200 : 20;
+        if (took > most) fail_msg("%s takes %.1f s", grammars[i], took);
+        print_message("  %.3f s%s  %s\n", took, status ? ", refused" : "", grammars[i]);
         pco_grammar_end(text);
         pco_grammar_destroy(grammar);
     }

@@ -23,13 +23,15 @@ static void keep_line(void *user, pco_log_level level, const char *line)
     if (level <= PCO_LOG_WARNING) strncat(lines, line, sizeof lines - strlen(lines) - 1);
 }
 
-static pco_registry *open_registry_for(const char *path, const char *asked)
+/* `backend`: what PORTICO_BACKEND says. */
+static pco_registry *open_registry_for(const char *path, const char *backend, const char *asked)
 {
     lines[0] = 0;
     pco_config config;
     pco_registry *registry = NULL;
     check_ok(pco_config_read(&config, &err));
     snprintf(config.plugin_path, sizeof config.plugin_path, "%s", path);
+    snprintf(config.backend, sizeof config.backend, "%s", backend);
     config.log = PCO_LOG_WARNING;
     snprintf(config.cache_dir, sizeof config.cache_dir, "%s/cache", check_folder);
     config.log_fn = keep_line;
@@ -39,7 +41,7 @@ static pco_registry *open_registry_for(const char *path, const char *asked)
     return registry;
 }
 
-static pco_registry *open_registry(const char *path) { return open_registry_for(path, NULL); }
+static pco_registry *open_registry(const char *path) { return open_registry_for(path, "", NULL); }
 
 static const pco_plugin_entry *entry_of(const pco_registry *registry, const char *file)
 {
@@ -289,20 +291,22 @@ static void test_asked(void **state)
     (void)state;
     /* `all`: every plugin is looked at, since the selection names none, or one that is not there. */
     static const struct {
-        const char *asked;
+        const char *asked, *backend;
         int all;
-    } cases[] = {{"cpu:native", 0}, {"CPU", 0},           {"cpu:0+cpu:1", 0}, {"cpu:reference,cpu:native", 0},
-                 {"sound", 0},      {"sound:0,cpu", 0},   {"all", 1},         {"", 1},
-                 {"suond", 1},      {"cpu,nothing:0", 1}, {"cp", 1}};
+    } cases[] = {
+        {"cpu:native", "", 0}, {"CPU", "", 0},           {"cpu:0+cpu:1", "", 0}, {"cpu:reference,cpu:native", "", 0},
+        {"sound", "", 0},      {"sound:0,cpu", "", 0},   {"cpu", "all", 0},      {"", "cpu:native", 0},
+        {"", "", 1},           {"", "suond", 1},         {NULL, "cpu", 1},       {"all", "cpu", 1},
+        {"suond", "", 1},      {"cpu,nothing:0", "", 1}, {"cp", "", 1}};
     pco_registry *whole = open_registry(cpu_folder);
     const pco_plugin_entry *entries;
     const pco_device_entry *devices;
     const uint32_t n_plugins = pco_registry_plugins(whole, &entries), n_devices = pco_registry_devices(whole, &devices);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        pco_registry *registry = open_registry_for(cpu_folder, cases[i].asked);
+        pco_registry *registry = open_registry_for(cpu_folder, cases[i].backend, cases[i].asked);
         const int others = entry_of(registry, "/vulkan.so") || entry_of(registry, "/opencl.so");
         const int there = entry_of(whole, "/vulkan.so") || entry_of(whole, "/opencl.so");
-        if (others != (cases[i].all && there)) fail_msg("'%s' loads %s", cases[i].asked, others ? "others" : "too few");
+        if (others != (cases[i].all && there)) fail_msg("case %zu loads %s", i, others ? "others" : "too few");
         assert_non_null(entry_of(registry, "/cpu.so"));
         assert_non_null(entry_of(registry, "/sound.so"));
         int found = -1;
