@@ -20,11 +20,23 @@ static adapter_naming adapter_of_graph(const pco_model_file *file, pco_model_sid
     return (adapter_naming){file->spec.stacks[side].layer, pco_spec_names(&file->spec, side)};
 }
 
+const pco_hub *adapter_hub(const pco_model_file *file)
+{
+    return file->family->hub ? pco_family_of_folder(file->family, &file->spec)->hub : NULL;
+}
+
+/* What all names of the family begin with. */
+static const char *adapter_prefix(const pco_model_file *file)
+{
+    const pco_hub *hub = adapter_hub(file);
+    return hub && hub->prefix ? hub->prefix : "";
+}
+
 /* A GGUF file has names of its own. Of what folders call encoders and encoder-decoders, the spec leaves out the
  * beginning, which is not part of a naming here. */
 static adapter_naming adapter_of_hub(const pco_model_file *file, pco_model_side side)
 {
-    const pco_hub *hub = file->family->hub;
+    const pco_hub *hub = adapter_hub(file);
     if (!file->gguf || !hub) return adapter_of_graph(file, side);
     return (adapter_naming){hub->stack.layer, &hub->names};
 }
@@ -37,8 +49,9 @@ static int adapter_adapts(const pco_model_file *file, pco_model_side side, int p
     const int gated = spec->activation_function == PCO_NN_SWIGLU || spec->activation_function == PCO_NN_GEGLU,
               experts = side == PCO_DECODER && spec->experts > 0;
     if (part == PART(query) || part == PART(key) || part == PART(value)) return !names->fused;
-    if (part == PART(gate) || part == PART(up)) return gated && !experts && !names->gate_up;
-    if (part == PART(gate_up) || part == PART(down)) return gated && !experts;
+    if (part == PART(gate) || part == PART(up)) return gated && !names->gate_up;
+    if (part == PART(down)) return gated;
+    if (part == PART(gate_up)) return gated && !experts;
     if (part == PART(fc1) || part == PART(fc2)) return !gated && !experts;
     return part == PART(fused) || part == PART(output) || part == PART(cross_query) || part == PART(cross_key) ||
            part == PART(cross_value) || part == PART(cross_output);
@@ -46,8 +59,36 @@ static int adapter_adapts(const pco_model_file *file, pco_model_side side, int p
 
 enum { ADAPTER_PARTS = sizeof(pco_layer_names) / sizeof(const char *) };
 
-int adapter_find(const pco_model_file *file, const char *name, int of_hub, adapter_place *place)
+int adapter_is_stack(const pco_model_file *file, const adapter_place *place)
 {
+    return place->side == PCO_DECODER && file->spec.experts > 0 &&
+           (place->part == PART(gate) || place->part == PART(up) || place->part == PART(down));
+}
+
+/* Takes the number of an expert out of a name of transformers; -1: there is none. */
+static int64_t adapter_take_expert(const pco_model_file *file, char *name)
+{
+    const pco_hub *hub = adapter_hub(file);
+    size_t begin, end;
+    const int64_t expert = hub && hub->experts && file->spec.experts ? pco_hub_expert(hub, name, &begin, &end) : -1;
+    if (expert >= 0) memmove(name + begin, name + end, strlen(name + end) + 1);
+    return expert;
+}
+
+int adapter_expert_module(const pco_model_file *file, const char *stack, int64_t expert, char **module)
+{
+    const char *before = adapter_hub(file)->experts, *found = strstr(stack, before);
+    const int size = found ? (int)(found - stack + (ptrdiff_t)strlen(before)) : 0;
+    if (found && asprintf(module, "%.*s%" PRId64 ".%s", size, stack, expert, stack + size) >= 0) return 1;
+    *module = NULL;
+    return 0;
+}
+
+int adapter_find(const pco_model_file *file, const char *called, int of_hub, adapter_place *place)
+{
+    char name[PCO_SPEC_NAME];
+    if (snprintf(name, sizeof name, "%s", called) >= (int)sizeof name) return 0;
+    const int64_t expert = of_hub ? adapter_take_expert(file, name) : -1;
     for (int side = PCO_ENCODER; side <= PCO_DECODER; side++) {
         const adapter_naming naming =
             of_hub ? adapter_of_hub(file, (pco_model_side)side) : adapter_of_graph(file, (pco_model_side)side);
@@ -62,8 +103,8 @@ int adapter_find(const pco_model_file *file, const char *name, int of_hub, adapt
         end += strlen(behind);
         for (int part = 0; part < ADAPTER_PARTS && *end == '.'; part++)
             if (parts[part] && strcmp(end + 1, parts[part]) == 0 && adapter_adapts(file, (pco_model_side)side, part)) {
-                *place = (adapter_place){(pco_model_side)side, layer, part};
-                return 1;
+                *place = (adapter_place){(pco_model_side)side, layer, part, expert};
+                return adapter_is_stack(file, place) == (expert >= 0) || !of_hub;
             }
     }
     return 0;
@@ -73,7 +114,7 @@ static int adapter_name(const pco_model_file *file, const adapter_place *place, 
 {
     const adapter_naming naming = of_hub ? adapter_of_hub(file, place->side) : adapter_of_graph(file, place->side);
     const char *part = ((const char *const *)naming.names)[place->part];
-    const char *prefix = of_hub && file->family->hub && file->family->hub->prefix ? file->family->hub->prefix : "";
+    const char *prefix = of_hub ? adapter_prefix(file) : "";
     const size_t star = strcspn(naming.layer, "*");
     return part && snprintf(name, PCO_SPEC_NAME, "%s%.*s%" PRId64 "%s.%s", prefix, (int)star, naming.layer,
                             place->layer, naming.layer[star] ? naming.layer + star + 1 : "", part) < PCO_SPEC_NAME;
@@ -85,12 +126,12 @@ int pco_adapter_module(const pco_model_file *file, const char *projection, char 
     return adapter_find(file, projection, 0, &place) && adapter_name(file, &place, 1, module);
 }
 
-int pco_adapter_projection(const pco_model_file *file, const char *module, char projection[PCO_SPEC_NAME])
+int adapter_of_module(const pco_model_file *file, const char *module, char projection[PCO_SPEC_NAME],
+                      adapter_place *place)
 {
-    adapter_place place;
-    const char *prefix = file->family->hub && file->family->hub->prefix ? file->family->hub->prefix : "";
+    const char *prefix = adapter_prefix(file);
     if (strncmp(module, prefix, strlen(prefix)) == 0) module += strlen(prefix);
-    return adapter_find(file, module, 1, &place) && adapter_name(file, &place, 0, projection);
+    return adapter_find(file, module, 1, place) && adapter_name(file, place, 0, projection);
 }
 
 int pco_adapter_matches(const char *module, const char *target)
@@ -108,13 +149,14 @@ const char *adapter_hub_part(const pco_model_file *file, const adapter_place *pl
 /* Pairs of rows that RoPE turns together: side by side in GGUF, half a head apart in transformers. */
 static int adapter_pairs(const pco_model_file *file, const adapter_place *place)
 {
-    return file->family->hub && file->gguf && file->spec.rope_interleaved &&
+    return adapter_hub(file) && file->gguf && file->spec.rope_interleaved &&
            (place->part == PART(query) || place->part == PART(key));
 }
 
 static int adapter_groups(const pco_model_file *file, const adapter_place *place)
 {
-    return file->family->hub && file->family->hub->grouped && place->part == PART(fused);
+    const pco_hub *hub = adapter_hub(file);
+    return hub && hub->grouped && place->part == PART(fused);
 }
 
 int64_t adapter_moved_rows(const pco_model_file *file, const adapter_place *place)
@@ -142,7 +184,7 @@ int64_t adapter_hub_row(const pco_model_file *file, const adapter_place *place, 
 
 int adapter_transposed(const pco_model_file *file, const adapter_place *place)
 {
-    const pco_hub *hub = file->family->hub;
+    const pco_hub *hub = adapter_hub(file);
     const char *part = adapter_hub_part(file, place);
     for (const char *const *name = hub ? hub->transposed : NULL; name && *name && part; name++)
         if (strcmp(*name, part) == 0) return 1;
@@ -159,6 +201,12 @@ int pco_adapter_usual(const pco_model_file *file, const char *projection)
     return 0;
 }
 
+int pco_adapter_of_experts(const pco_model_file *file, const char *projection)
+{
+    adapter_place place;
+    return adapter_find(file, projection, 0, &place) && adapter_is_stack(file, &place);
+}
+
 /* The projections of a model, one after the other; start with a place of zeros, layer -1. 0: there are no more. */
 static int adapter_next(const pco_model_file *file, adapter_place *place)
 {
@@ -168,7 +216,7 @@ static int adapter_next(const pco_model_file *file, adapter_place *place)
             place->layer = 0;
             if (++place->part == ADAPTER_PARTS) {
                 if (side == PCO_DECODER) return 0;
-                *place = (adapter_place){PCO_DECODER, -1, 0};
+                *place = (adapter_place){PCO_DECODER, -1, 0, -1};
                 continue;
             }
         }
@@ -181,7 +229,7 @@ static int adapter_next(const pco_model_file *file, adapter_place *place)
 
 int pco_adapter_has(const pco_model_file *file, const char *target)
 {
-    adapter_place place = {PCO_ENCODER, -1, 0};
+    adapter_place place = {PCO_ENCODER, -1, 0, -1};
     char module[PCO_SPEC_NAME];
     while (adapter_next(file, &place))
         if (adapter_name(file, &place, 1, module) && pco_adapter_matches(module, target)) return 1;
@@ -190,7 +238,7 @@ int pco_adapter_has(const pco_model_file *file, const char *target)
 
 const char *pco_adapter_parts(const pco_model_file *file, char *text, size_t size)
 {
-    adapter_place place = {PCO_ENCODER, -1, 0};
+    adapter_place place = {PCO_ENCODER, -1, 0, -1};
     size_t used = 0;
     *text = 0;
     while (adapter_next(file, &place)) {

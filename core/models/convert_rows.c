@@ -77,6 +77,16 @@ static convert_adapter convert_adapter_of(const convert_job *job, const pco_weig
     return found;
 }
 
+/* Of a matrix, or of a stack, each of whose matrices has an adapter. */
+static int convert_adapter_fits(const convert_adapter *adapter, const pco_weight *weight)
+{
+    const uint32_t rank = weight->rank;
+    if (rank < 2 || rank > 3 || adapter->a->rank != rank || adapter->b->rank != rank) return 0;
+    if (rank == 3 && (adapter->a->shape[0] != weight->shape[0] || adapter->b->shape[0] != weight->shape[0])) return 0;
+    return adapter->a->shape[rank - 1] == weight->shape[rank - 1] &&
+           adapter->b->shape[rank - 2] == weight->shape[rank - 2];
+}
+
 pco_status convert_list(const convert_job *job, const pco_weights *weights, const char *label, convert_items *all,
                         pco_error *err)
 {
@@ -86,8 +96,7 @@ pco_status convert_list(const convert_job *job, const pco_weights *weights, cons
         if (other) weight = other;
         if (pco_adapter_is(weight->name)) continue;
         const convert_adapter adapter = convert_adapter_of(job, weight);
-        if (adapter.a &&
-            (weight->rank != 2 || adapter.a->shape[1] != weight->shape[1] || adapter.b->shape[0] != weight->shape[0]))
+        if (adapter.a && !convert_adapter_fits(&adapter, weight))
             return pco_fail(err, PCO_ERROR_FORMAT, "the adapter's '%s' does not have the shape of '%s'",
                             adapter.b->name, weight->name);
         if (weight->dtype < 0 || !pco_ggml_type_of((uint32_t)weight->dtype))
@@ -179,12 +188,14 @@ static int64_t convert_source_row(const convert_item *item, int64_t all, int64_t
     return order->kind == CONVERT_PAIRS ? row - in + in % 2 * half + in / 2 : row - in + in % half * 2 + in / half;
 }
 
-/* Adds row `row` of b a to numbers[columns], in double. */
+/* Adds row `row` of b a to numbers[columns], in double; of a stack, rows of all its matrices count. */
 static void convert_add_adapter(const convert_adapter *adapter, int64_t row, int64_t columns, float *numbers)
 {
     enum { AT_ONCE = 64 };
-    const int64_t rank = adapter->a->shape[0];
-    const float *a = adapter->a->data, *b = (const float *)adapter->b->data + row * rank;
+    const uint32_t last = adapter->a->rank - 1;
+    const int64_t rank = adapter->a->shape[last - 1], matrix = last == 2 ? row / adapter->b->shape[1] : 0;
+    const float *a = (const float *)adapter->a->data + matrix * rank * columns,
+                *b = (const float *)adapter->b->data + row * rank;
     for (int64_t first = 0; first < columns; first += AT_ONCE) {
         const int64_t count = columns - first < AT_ONCE ? columns - first : AT_ONCE;
         double sum[AT_ONCE];
@@ -270,7 +281,7 @@ static pco_status convert_send_matrix(convert_job *job, const convert_item *item
     if (status || !count) return status;
     if (item->rank == 1 && (item->order.kind || item->more[0] || item->first)) rows.columns = 1; /* a bias */
     rows.all = count / rows.columns;
-    for (int i = 0; i < 3 && item->rank == 2 && !item->transposed; i++)
+    for (int i = 0; i < 3 && item->rank >= 2 && !item->transposed; i++)
         rows.adapters[i] = convert_adapter_of(job, i ? item->more[i - 1] : item->weight);
     int64_t most = CONVERT_CHUNK / rows.columns;
     most = most < 1 ? 1 : most > rows.all ? rows.all : most;

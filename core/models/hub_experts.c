@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of the expert whose tensor it is, -1 for none (also for one with zeros in front, which no expert is
- * called); *begin and *end are where the number and its dot stand. */
-static int64_t hub_expert(const pco_hub *hub, const char *name, size_t *begin, size_t *end)
+int64_t pco_hub_expert(const pco_hub *hub, const char *name, size_t *begin, size_t *end)
 {
     const char *found = strstr(name, hub->experts);
     if (!found) return -1;
@@ -85,7 +83,7 @@ pco_status pco_hub_stack_experts(const pco_hub *hub, int64_t experts, pco_weight
     size_t begin, end;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < weights->count; i++) {
-        const int64_t e = hub_expert(hub, weights->items[i].name, &begin, &end);
+        const int64_t e = pco_hub_expert(hub, weights->items[i].name, &begin, &end);
         pco_status status = PCO_OK;
         if (e == 0) status = hub_stack(experts, weights, &weights->items[i], begin, end, err);
         if (e > 0) status = hub_check_twin(weights, &weights->items[i], begin, end, err);
@@ -93,7 +91,7 @@ pco_status pco_hub_stack_experts(const pco_hub *hub, int64_t experts, pco_weight
     }
     for (uint32_t i = 0; i < weights->count; i++) {
         char *name = weights->items[i].name;
-        const int64_t e = hub_expert(hub, name, &begin, &end);
+        const int64_t e = pco_hub_expert(hub, name, &begin, &end);
         if (e > 0 && e < experts)
             free(name);
         else

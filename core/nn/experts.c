@@ -28,8 +28,10 @@ static uint32_t nn_project(const pco_nn *nn, uint32_t x, uint32_t chosen, const 
     const pco_indexed_matmul_attrs attrs = {.matrices = experts};
     const uint32_t weight =
         pco_nn_weight_stack(nn, pco_nn_name(nn, "%s.weight", name), (int64_t[]){experts, out, in}, 0, experts * out);
-    return pco_graph_add(nn->graph, PCO_OP_INDEXED_MATMUL, &attrs, (uint32_t[]){x, pco_nn_matrix(nn, weight), chosen},
-                         3, NULL);
+    const uint32_t y = pco_graph_add(nn->graph, PCO_OP_INDEXED_MATMUL, &attrs,
+                                     (uint32_t[]){x, pco_nn_matrix(nn, weight), chosen}, 3, NULL);
+    if (nn->graph->status || !pco_nn_adapted(nn, name)) return y;
+    return pco_binary(nn->graph, PCO_OP_ADD, y, pco_nn_expert_adapter(nn, x, chosen, name, experts, out, in));
 }
 
 uint32_t pco_nn_experts(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params)

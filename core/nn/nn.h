@@ -27,6 +27,7 @@ typedef struct pco_nn_parameter {
     pco_nn_role role;
     uint32_t rank;
     int64_t shape[PCO_MAX_RANK];
+    int stack;       /* a matrix for each expert, not one of more dimensions */
     uint32_t tensor; /* in the graph that was built last */
 } pco_nn_parameter;
 
@@ -88,6 +89,9 @@ const pco_nn_parameter *pco_nn_training_find(const pco_nn_training *training, co
 /* The state of that name and shape, listed, for weight.c. */
 uint32_t pco_nn_parameter_state(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape);
 
+/* The same for a stack of matrices, [count,rows,columns], as if these were one matrix. */
+uint32_t pco_nn_parameter_stack(const pco_nn *nn, const char *name, const int64_t shape[3]);
+
 /* ---- arguments (arguments.c) ------------------------------------------------------------------------ */
 
 /* No size of a block is above this, so that products of two are numbers. */
@@ -127,7 +131,8 @@ uint32_t pco_nn_dropout_by(const pco_nn *nn, uint32_t x, double p);
 
 /* ---- adapters (lora.c) ------------------------------------------------------------------------------ */
 
-/* What the two matrices of a projection's adapter are called, behind its name: [rank,in] and [out,rank]. */
+/* What the two matrices of a projection's adapter are called, behind its name: [rank,in] and [out,rank]; of a stack of
+ * experts, [experts,rank,in] and [experts,out,rank]. */
 #define PCO_NN_LORA_A ".lora_A.weight"
 #define PCO_NN_LORA_B ".lora_B.weight"
 
@@ -138,6 +143,10 @@ int pco_nn_adapted(const pco_nn *nn, const char *projection);
  * holds it. */
 uint32_t pco_nn_adapter(const pco_nn *nn, uint32_t x, const char *projection, int64_t total, int64_t first,
                         int64_t count);
+
+/* The same for a stack: of x [B,S,in] or [B,S,used,in] by the experts that were chosen, [B,S,used,out]. */
+uint32_t pco_nn_expert_adapter(const pco_nn *nn, uint32_t x, uint32_t chosen, const char *projection, int64_t experts,
+                               int64_t out, int64_t in);
 
 /* ---- caches (cache.c) ------------------------------------------------------------------------------- */
 

@@ -60,6 +60,7 @@ int pco_nn_training_copy(pco_nn_training *to, const pco_nn_training *from)
             return 0;
         }
         copy->role = p->role;
+        copy->stack = p->stack;
         copy->tensor = PCO_NONE;
     }
     return 1;
@@ -86,4 +87,12 @@ uint32_t pco_nn_parameter_state(const pco_nn *nn, const char *name, uint32_t ran
     if (!parameter && !(parameter = parameter_add(nn->training, name, rank, shape)))
         return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
     return parameter->tensor = tensor;
+}
+
+uint32_t pco_nn_parameter_stack(const pco_nn *nn, const char *name, const int64_t shape[3])
+{
+    const uint32_t state = pco_nn_parameter_state(nn, name, 3, shape);
+    pco_nn_parameter *parameter = (pco_nn_parameter *)pco_nn_training_find(nn->training, name);
+    if (parameter) parameter->stack = 1;
+    return pco_reshape(nn->graph, state, 2, (int64_t[]){shape[0] * shape[1], shape[2]});
 }

@@ -162,8 +162,7 @@ uint32_t pco_nn_weight_stack(const pco_nn *nn, const char *name, const int64_t s
     name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
     if (nn_trains(nn)) {
-        const uint32_t all =
-            pco_reshape(nn->graph, pco_nn_parameter_state(nn, name, 3, shape), 2, (int64_t[]){rows, shape[2]});
+        const uint32_t all = pco_nn_parameter_stack(nn, name, shape);
         return count == rows ? all : pco_slice_axis(nn->graph, all, 0, first, count);
     }
     const pco_weight *weight = nn_find(nn, name, 3, shape);

@@ -14,11 +14,13 @@ static const char base_model[] = "model.gguf"; /* where the model is of a kind t
 
 /* ---- adapters ---- */
 
-static int base_wants_module(const pco_lora_config *lora, const char *module, int usual)
+/* "all-linear" is what has a module of its own in transformers, which experts have not: they are named. */
+static int base_wants_module(const pco_trainer *trainer, const char *module, const char *projection)
 {
+    const pco_lora_config *lora = &trainer->config->lora;
     const cJSON *item;
-    if (lora->all_linear) return 1;
-    if (!lora->targets) return usual;
+    if (lora->all_linear) return !pco_adapter_of_experts(trainer->base, projection);
+    if (!lora->targets) return pco_adapter_usual(trainer->base, projection);
     cJSON_ArrayForEach(item, lora->targets) if (pco_adapter_matches(module, item->valuestring)) return 1;
     return 0;
 }
@@ -27,8 +29,7 @@ static int base_wants(const void *user, const char *projection)
 {
     const pco_trainer *trainer = user;
     char module[PCO_SPEC_NAME];
-    return pco_adapter_module(trainer->base, projection, module) &&
-           base_wants_module(&trainer->config->lora, module, pco_adapter_usual(trainer->base, projection));
+    return pco_adapter_module(trainer->base, projection, module) && base_wants_module(trainer, module, projection);
 }
 
 /* Every target must name something, or the config means another model. */

@@ -23,14 +23,26 @@ static double init_normal(uint32_t a, uint32_t b)
     return sqrt(-2 * log(((double)a + 1) * 0x1p-32)) * cos(two_pi * ((double)b * 0x1p-32));
 }
 
+/* How many products an element is a sum of, and in how many sums an element is; of more than two dimensions, the last
+ * ones are places, as of a convolution. */
+static void init_fans(const pco_nn_parameter *parameter, double *in, double *out)
+{
+    const int64_t *shape = parameter->shape + (parameter->stack ? 1 : 0);
+    const uint32_t rank = parameter->rank - (parameter->stack ? 1 : 0);
+    double places = 1;
+    for (uint32_t i = 2; i < rank; i++) places *= (double)shape[i];
+    *out = (double)shape[0] * places;
+    *in = rank >= 2 ? (double)shape[1] * places : *out;
+}
+
 void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_parameter *parameter, int64_t layers,
                     float *values)
 {
     const char *name = parameter->name;
     const int matrix = parameter->rank >= 2;
-    const double out = (double)parameter->shape[0], in = matrix ? (double)parameter->shape[1] : out;
     const int64_t count = pco_nn_elements(parameter);
-    double bound = 0, std = 0;
+    double bound = 0, std = 0, in, out;
+    init_fans(parameter, &in, &out);
     if (parameter->role == PCO_NN_ROLE_NORM) {
         for (int64_t i = 0; i < count; i++) values[i] = 1;
         return;

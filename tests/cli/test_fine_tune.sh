@@ -122,6 +122,89 @@ run convert "$base" small.gguf --adapter lora; status "convert --adapter, types 
 run chat "$base" --adapter lora --prompt "the cat" -n 3; status "chat --adapter" 0
 run embed "$base" --adapter lora --prompt "the cat"; status "embed --adapter" 0
 
+# ---- experts ----
+for kind in mixtral qwen3_moe; do
+    names='"w1", "w2", "w3"'; [ $kind = mixtral ] || names='"gate_proj", "up_proj", "down_proj"'
+    python3 "$source/tests/scripts/make_folder.py" $kind $kind
+    config of-$kind $kind "$text" "\"lora\": {\"r\": 3, \"lora_alpha\": 12, \"target_modules\": [\"q_proj\", $names]}"
+    run train of-$kind.json --log $kind.csv; status "$kind: adapters of experts" 0; falls "$kind: the loss falls" $kind.csv
+    # A [3,32] and B [32,3] of 4 experts, of gate, up and down in 2 layers, and of q_proj
+    says "$kind: one for each" err '^trained +4992 parameters of adapters of rank 3$'
+    python3 "$source/tests/scripts/fuse_adapter.py" of-$kind fused-$kind
+    for adapter in of fused; do
+        run eval $kind --adapter $adapter-$kind --data text.txt --json; status "$kind: eval with $adapter" 0; cp out $adapter
+    done
+    same "$kind: as PEFT writes them for transformers 5" of fused
+    run convert $kind $kind.gguf --adapter of-$kind --type f32; status "$kind: merged" 0
+    run convert $kind fused.gguf --adapter fused-$kind --type f32; status "$kind: the others merged" 0
+    same "$kind: the same, bit by bit" $kind.gguf fused.gguf
+    run convert $kind $kind.hf --adapter of-$kind --type f32; status "$kind: merged as a folder" 0
+    run convert $kind plain.gguf; status "$kind as a GGUF file" 0
+    for merged in $kind.gguf $kind.hf "plain.gguf --adapter of-$kind"; do
+        run eval $merged --data text.txt --json; status "eval of $merged" 0; cp out b
+        # sums of 32 products in f32 in another order, as above
+        if python3 -c 'import json, math; a, b = (math.log(json.load(open(n))["perplexity"]) for n in ("of", "b")); exit(not abs(a - b) <= 1e-5 * a)'; then
+            ok "$merged gives the text the same probability"
+        else
+            bad "eval of $merged" "$(cat of b)"
+        fi
+    done
+done
+sed 's/"out": "of-mixtral"/"out": "half"/; s/"lora": {/"dtype": "f16", "recompute": "blocks", "lora": {"lora_dropout": 0.1, /' of-mixtral.json > half.json
+rm -rf half; run train half.json --log half.csv; status "of experts in f16, with dropout" 0; falls "in f16: the loss falls" half.csv
+config linear mixtral "$text" '"lora": {"r": 3, "target_modules": "all-linear"}'
+run train linear.json --steps 1; status "all-linear beside experts" 0
+# 3 (32 + 32) of q_proj and o_proj, 3 (32 + 16) of k_proj and v_proj, in 2 layers
+says "experts have to be named" err '^trained +1344 parameters'
+# edited NAME SCRIPT PATTERN: an adapter whose tensors `t` and config `c` the script has changed is refused
+edited() {
+    rm -rf edited
+    PYTHONPATH=$source/tests/scripts python3 - "$2" << 'PYTHON'
+import json, os, sys
+import fuse_adapter
+t, c = fuse_adapter.read("of-mixtral/adapter_model.safetensors"), json.load(open("of-mixtral/adapter_config.json"))
+f, e = fuse_adapter.read("fused-mixtral/adapter_model.safetensors"), "base_model.model.model.layers.0."
+scope = {"t": t, "c": c, "f": f, "o": e + "block_sparse_moe.experts.", "e": e + "mlp.experts."}
+exec(sys.argv[1], scope)
+os.mkdir("edited")
+fuse_adapter.write("edited/adapter_model.safetensors", scope["t"])
+json.dump(c, open("edited/adapter_config.json", "w"))
+PYTHON
+    run run mixtral --adapter edited --prompt x; status "$1" 1; one_line "$1"; says "$1: why" err "$3"
+}
+edited "an expert without an adapter" 'del t[o + "2.w1.lora_A.weight"]' "no '.*experts.2.w1.lora_A.weight'; Portico adapts all experts or none"
+edited "one that is not there" 't[o + "4.w1.lora_A.weight"] = t[o + "0.w1.lora_A.weight"]' 'is of expert 4, and mixtral has 4'
+edited "one that is alone" 't[o + "3.w2.lora_A.weight"] = t.pop(o + "0.w2.lora_A.weight")' "no '.*experts.0.w2.lora_A.weight'"
+edited "an expert of another rank" 't[o + "1.w1.lora_A.weight"].pop()' 'has another shape than that of expert 0'
+edited "all without B" 't = f; del f[e + "lora_B.weight"]' "has no '.*mlp.experts.lora_B.weight' beside it"
+edited "all without A" 't = f; del f[e + "lora_A.weight"]' "has no '.*mlp.experts.lora_A.weight' beside it"
+edited "all with rows too few" 't = f; f[e + "lora_A.weight"].pop()' 'has 11 rows and its B 12 columns'
+edited "all of other matrices" 't = f; f[e + "lora_B.weight"].pop()' 'of matrices .31,32., which the experts of mixtral have not'
+edited "no module of all" 't[e + "w1.lora_A.weight"] = t[o + "0.w1.lora_A.weight"]' 'is of no projection of mixtral'
+edited "a pattern that is wrong" 'c["alpha_pattern"] = {"q_proj(": 3}' "expression 'q_proj.' of alpha_pattern is wrong"
+edited "an alpha that is no number" 'c["alpha_pattern"] = {"q_proj": "3"}' "'q_proj' "
+# twice the alpha of w1 is twice its B
+python3 - << 'PYTHON'
+import json, shutil
+for name in ("pattern", "doubled"):
+    shutil.copytree("of-mixtral", name, ignore=shutil.ignore_patterns("checkpoint*"))
+config = json.load(open("pattern/adapter_config.json"))
+config["alpha_pattern"] = {"w1": 24, "experts.1.w1": 1, r".*\.layers\.0\..*q_proj": 24}
+json.dump(config, open("pattern/adapter_config.json", "w"))
+PYTHON
+PYTHONPATH=$source/tests/scripts python3 - << 'PYTHON'
+import fuse_adapter
+tensors = fuse_adapter.read("doubled/adapter_model.safetensors")
+for name, rows in tensors.items():
+    if "lora_B" in name and (".w1." in name or "layers.0.self_attn.q_proj" in name):
+        rows[:] = [[2 * value for value in row] for row in rows]
+fuse_adapter.write("doubled/adapter_model.safetensors", tensors)
+PYTHON
+for adapter in pattern doubled; do
+    run eval mixtral --adapter $adapter --data text.txt --json; status "eval with $adapter" 0; cp out $adapter.out
+done
+same "alpha_pattern: the first that fits counts" pattern.out doubled.out
+
 # ---- conversations ----
 chat='{"kind": "chat", "file": "chat.jsonl", "context_length": 56, "held_out": 0}'
 cp "$source/tests/parity/chat.jsonl" .
@@ -180,6 +263,13 @@ if [ -n "$python" ]; then
         bad "PEFT" "$(tail -1 err)"
     fi
     run run "$base" --adapter made --prompt "the cat" -n 3; status "an adapter that PEFT made" 0
+    for kind in mixtral qwen3_moe; do
+        if "$python" "$source/tests/parity/check_peft.py" "$portico" $kind of-$kind made-$kind 2> err; then
+            ok "PEFT and Portico merge each other's adapters of experts of $kind"
+        else
+            bad "PEFT, experts of $kind" "$(tail -1 err)"
+        fi
+    done
 else
     skip "no Python here has the packages peft, transformers and gguf"
 fi

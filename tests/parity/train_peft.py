@@ -105,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("config", type=pathlib.Path)
     parser.add_argument("start", type=pathlib.Path, nargs="?", help="an adapter: that of a run of 0 steps")
-    parser.add_argument("--from", dest="model", type=pathlib.Path, help="another GGUF file than the config's")
+    parser.add_argument("--from", dest="model", type=pathlib.Path, help="another GGUF file or folder than the config's")
     parser.add_argument("--data", type=pathlib.Path, help="another file than the config's")
     parser.add_argument("--tokenizer", help="a folder of transformers; else that of the GGUF file, as transformers reads it")
     parser.add_argument("--steps", type=int, default=50)
@@ -118,10 +118,9 @@ def main():
     torch.set_num_threads(args.threads)
     config = json.loads(args.config.read_text())
     path = args.model or args.config.parent / config["from"]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(
-        *((args.tokenizer,) if args.tokenizer else (path.parent,)),
-        **({} if args.tokenizer else {"gguf_file": path.name}))
-    model = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    folder, file = (path, {}) if path.is_dir() else (path.parent, {"gguf_file": path.name})
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.tokenizer or folder, **({} if args.tokenizer else file))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **file)
     if "lora" in config:
         import peft
         model = peft.PeftModel.from_pretrained(model, args.start, is_trainable=True)

@@ -1,5 +1,5 @@
 """A tiny Llama in the layout of Hugging Face, with random weights and a byte-level BPE: make_folder.py FOLDER [WIDTH
-[NUMBER]]; the number is the first of lm_head."""
+[NUMBER]]; the number is the first of lm_head. make_folder.py FOLDER mixtral|qwen3_moe: one with experts."""
 import json
 import os
 import random
@@ -7,7 +7,25 @@ import struct
 import sys
 
 
-def write_model(folder, size, ids, width=32, number=None):
+def experts_of(kind, width):
+    """What a model with four experts has in its config beyond a Llama's, and the shapes in a layer; two of them at once."""
+    hidden = 32
+    if kind == "mixtral":
+        config, block, names = {"num_local_experts": 4}, "block_sparse_moe", ("w1", "w3", "w2")
+    else:
+        config, block, names = {"num_experts": 4, "moe_intermediate_size": hidden}, "mlp", ("gate_proj", "up_proj", "down_proj")
+        config |= {"decoder_sparse_step": 1, "norm_topk_prob": True, "head_dim": width // 4}
+    shapes = [(f"{block}.gate", (4, width))]
+    shapes += [(f"{block}.experts.{e}.{name}", (width, hidden) if name == names[2] else (hidden, width))
+               for e in range(4) for name in names]
+    if kind == "qwen3_moe":
+        shapes += [("self_attn.q_norm", (width // 4,)), ("self_attn.k_norm", (width // 4,))]
+    architecture = "MixtralForCausalLM" if kind == "mixtral" else "Qwen3MoeForCausalLM"
+    return {"model_type": kind, "architectures": [architecture], "intermediate_size": hidden, "num_experts_per_tok": 2,
+            **config}, shapes
+
+
+def write_model(folder, size, ids, width=32, number=None, kind="llama"):
     """config.json and model.safetensors, for a vocabulary of that size; ids: of BOS and EOS."""
     os.makedirs(folder, exist_ok=True)
     random.seed(7)
@@ -17,6 +35,10 @@ def write_model(folder, size, ids, width=32, number=None):
               "num_key_value_heads": kv_heads, "vocab_size": size, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
               "max_position_embeddings": 64, "hidden_act": "silu", "tie_word_embeddings": False,
               "bos_token_id": ids[0], "eos_token_id": ids[1]}
+    block = [("mlp.gate_proj", (ffn, width)), ("mlp.up_proj", (ffn, width)), ("mlp.down_proj", (width, ffn))]
+    if kind != "llama":
+        more, block = experts_of(kind, width)
+        config |= more
     with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
         json.dump(config, file)
     shapes = {"model.embed_tokens.weight": (size, width), "lm_head.weight": (size, width), "model.norm.weight": (width,)}
@@ -24,9 +46,7 @@ def write_model(folder, size, ids, width=32, number=None):
         key = width * kv_heads // heads
         for name, shape in (("input_layernorm", (width,)), ("post_attention_layernorm", (width,)),
                             ("self_attn.q_proj", (width, width)), ("self_attn.k_proj", (key, width)),
-                            ("self_attn.v_proj", (key, width)), ("self_attn.o_proj", (width, width)),
-                            ("mlp.gate_proj", (ffn, width)), ("mlp.up_proj", (ffn, width)),
-                            ("mlp.down_proj", (width, ffn))):
+                            ("self_attn.v_proj", (key, width)), ("self_attn.o_proj", (width, width)), *block):
             shapes[f"model.layers.{i}.{name}.weight"] = shape
     header, data = {}, b""
     for name, shape in shapes.items():
@@ -44,7 +64,7 @@ def write_model(folder, size, ids, width=32, number=None):
         file.write(struct.pack("<Q", len(text)) + text + data)
 
 
-def main(folder, width=32, number=None):
+def main(folder, width=32, number=None, kind="llama"):
     os.makedirs(folder, exist_ok=True)
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -80,8 +100,11 @@ def main(folder, width=32, number=None):
         json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>", "eos_token": "<|end|>",
                    "chat_template": template}, file)
     # rows without a token, as models have them that are padded
-    write_model(folder, len(vocab) + len(added) + 5, (added[0]["id"], added[1]["id"]), width, number)
+    write_model(folder, len(vocab) + len(added) + 5, (added[0]["id"], added[1]["id"]), width, number, kind)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:3]), *map(float, sys.argv[3:4]))
+    if sys.argv[2:3] and not sys.argv[2].isdigit():
+        main(sys.argv[1], kind=sys.argv[2])
+    else:
+        main(sys.argv[1], *map(int, sys.argv[2:3]), *map(float, sys.argv[3:4]))

@@ -380,6 +380,37 @@ static void first_values(void **state)
     check_near(moment(&how, "decoder.layers.0.fc2.weight", PCO_NN_ROLE_RESIDUAL, 2, 400, 100, &most), 0.01, off * 0.01);
 }
 
+/* Of 4 matrices [400,100] an element is a sum of 100 products, and one of 400 places of a convolution of 25. */
+static void first_values_of_more(void **state)
+{
+    (void)state;
+    const pco_initialization pytorch = {.type = PCO_INITIALIZATION_PYTORCH},
+                             xavier = {.type = PCO_INITIALIZATION_XAVIER};
+    pco_nn_parameter p = {.name = (char *)"w", .rank = 3, .shape = {4, 400, 100}, .stack = 1};
+    enum { COUNT = 4 * 400 * 100 };
+    float *values = malloc(COUNT * sizeof *values);
+    assert_non_null(values);
+    const struct {
+        const pco_initialization *how;
+        int stack;
+        int64_t shape[3];
+        double most;
+    } rows[] = {{&pytorch, 1, {4, 400, 100}, 0.1},
+                {&xavier, 1, {4, 400, 100}, sqrt(6.0 / 500)},
+                {&pytorch, 0, {400, 16, 25}, 1 / sqrt(400.0)},
+                {&xavier, 0, {400, 16, 25}, sqrt(6.0 / (416 * 25.0))}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double most = 0;
+        p.stack = rows[i].stack;
+        memcpy(p.shape, rows[i].shape, sizeof rows[i].shape);
+        pco_initialize(rows[i].how, 3, &p, 2, values);
+        for (int64_t j = 0; j < pco_nn_elements(&p); j++)
+            if (fabs((double)values[j]) > most) most = fabs((double)values[j]);
+        assert_true(most <= rows[i].most && most > 0.995 * rows[i].most);
+    }
+    free(values);
+}
+
 /* ---- configs ---- */
 
 static void check_config_fails(const char *text, const char *part)
@@ -504,9 +535,11 @@ static void ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules),    cmocka_unit_test(dates),      cmocka_unit_test(bleu),
-        cmocka_unit_test(data_errors),  cmocka_unit_test(data_pairs), cmocka_unit_test(data_text),
-        cmocka_unit_test(first_values), cmocka_unit_test(configs),    cmocka_unit_test(data_buckets),
+        cmocka_unit_test(schedules),    cmocka_unit_test(dates),
+        cmocka_unit_test(bleu),         cmocka_unit_test(data_errors),
+        cmocka_unit_test(data_pairs),   cmocka_unit_test(data_text),
+        cmocka_unit_test(first_values), cmocka_unit_test(first_values_of_more),
+        cmocka_unit_test(configs),      cmocka_unit_test(data_buckets),
         cmocka_unit_test(ranges),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);

@@ -1,0 +1,198 @@
+/* Adapters of experts: one for each, or for all in two matrices. In the graph both are stacks. */
+#include "models/adapter_internal.h"
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pco_status adapter_stack_memory(const adapter_reading *r, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the adapter %s", r->all->label);
+}
+
+/* ---- one for each ---- */
+
+/* The tensor of another expert than that of `from`. */
+static pco_status adapter_of_expert(const adapter_reading *r, const pco_weight *from, int64_t expert,
+                                    const pco_weight **found, pco_error *err)
+{
+    size_t begin, end;
+    char *name = NULL;
+    pco_status status = PCO_OK;
+    pco_hub_expert(adapter_hub(r->file), from->name, &begin, &end);
+    if (asprintf(&name, "%.*s%" PRId64 ".%s", (int)begin, from->name, expert, from->name + end) < 0)
+        return adapter_stack_memory(r, err);
+    *found = pco_weights_find(r->all, name);
+    if (!*found)
+        status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s has '%s' and no '%s'; Portico adapts all experts or none",
+                          r->all->label, from->name, name);
+    free(name);
+    return status;
+}
+
+pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, const char *projection,
+                              const adapter_place *place, pco_error *err)
+{
+    const int is_b = pco_text_ends(from->name, PCO_NN_LORA_B);
+    const int64_t experts = r->file->spec.experts, rows = from->shape[0], columns = from->shape[1];
+    const pco_weight *expert;
+    float *values;
+    if (place->expert >= experts)
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is of expert %" PRId64 ", and %s has %" PRId64, r->all->label,
+                        from->name, place->expert, r->file->path, experts);
+    if (place->expert > 0) return adapter_of_expert(r, from, 0, &expert, err);
+    pco_status status =
+        adapter_make(r, projection, is_b ? PCO_NN_LORA_B : PCO_NN_LORA_A, experts, rows, columns, &values, err);
+    for (int64_t e = 0; e < experts && !status; e++) {
+        double scale = 1;
+        status = adapter_of_expert(r, from, e, &expert, err);
+        if (!status) status = adapter_check_matrix(r, expert, is_b, err);
+        if (!status && (expert->shape[0] != rows || expert->shape[1] != columns))
+            status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                              "%s: '%s' has another shape than that of expert 0; Portico adapts all experts alike",
+                              r->all->label, expert->name);
+        if (!status && is_b) status = adapter_scale_of(r, expert, &scale, err);
+        if (!status) status = adapter_read_matrix(expert, scale, values + e * rows * columns, err);
+    }
+    return status;
+}
+
+/* ---- one for all ---- */
+
+/* The layer of a name "...layers.3.mlp.experts.lora_A.weight", or with "base_layer" in it; -1: it is of another kind.
+ */
+static int64_t adapter_fused_layer(const adapter_reading *r, const char *name)
+{
+    static const char *const ends[] = {".mlp.experts", ".block_sparse_moe.experts"};
+    const char *at = strstr(name, ".layers.");
+    if (!at || !r->file->spec.experts) return -1;
+    char *end;
+    const char *number = at + strlen(".layers.");
+    if (*number < '0' || *number > '9') return -1;
+    const int64_t index = strtoll(number, &end, 10);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t size = strlen(ends[i]);
+        if (strncmp(end, ends[i], size) != 0) continue;
+        const char *rest = end + size;
+        if (strncmp(rest, ".base_layer", strlen(".base_layer")) == 0) rest += strlen(".base_layer");
+        if (strcmp(rest, PCO_NN_LORA_A) == 0 || strcmp(rest, PCO_NN_LORA_B) == 0) return index;
+    }
+    return -1;
+}
+
+/* Both matrices: A [experts*rank,in], B [out,rank*experts], whose column j*experts+e is column j of expert e. */
+typedef struct adapter_fused {
+    int64_t experts, rank, in, out, first; /* which rows of B */
+    const float *a, *b;
+} adapter_fused;
+
+static pco_status adapter_add_part(const adapter_reading *r, const adapter_fused *fused, const char *projection,
+                                   int64_t rows, pco_error *err)
+{
+    const int64_t experts = fused->experts, rank = fused->rank, in = fused->in;
+    float *a, *b;
+    pco_status status = adapter_make(r, projection, PCO_NN_LORA_A, experts, rank, in, &a, err);
+    if (!status) status = adapter_make(r, projection, PCO_NN_LORA_B, experts, rows, rank, &b, err);
+    if (status) return status;
+    memcpy(a, fused->a, (size_t)(experts * rank * in) * sizeof *a);
+    for (int64_t e = 0; e < experts; e++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < rank; j++)
+                b[(e * rows + i) * rank + j] = fused->b[((fused->first + i) * rank + j) * experts + e];
+    return PCO_OK;
+}
+
+/* By their sizes they are of gate and up, or of down. */
+static pco_status adapter_add_parts(const adapter_reading *r, adapter_fused *fused, int64_t layer, const char *name,
+                                    pco_error *err)
+{
+    const pco_model_spec *spec = &r->file->spec;
+    const pco_layer_names *names = pco_spec_names(spec, PCO_DECODER);
+    const int64_t width = spec->d_model, hidden = spec->ffn_dim[PCO_DECODER];
+    char projection[PCO_SPEC_NAME];
+    pco_status status = PCO_OK;
+    if (fused->in == width && fused->out == 2 * hidden) {
+        const char *const parts[] = {names->gate, names->up};
+        for (int i = 0; i < 2 && !status; i++) {
+            pco_spec_layer_name(spec, PCO_DECODER, layer, parts[i], projection);
+            fused->first = i * hidden;
+            status = adapter_add_part(r, fused, projection, hidden, err);
+        }
+        return status;
+    }
+    if (fused->in != hidden || fused->out != width)
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s: '%s' and its B are of matrices [%" PRId64 ",%" PRId64
+                        "], which the experts of %s have not",
+                        r->all->label, name, fused->out, fused->in, r->file->path);
+    pco_spec_layer_name(spec, PCO_DECODER, layer, names->down, projection);
+    return adapter_add_part(r, fused, projection, width, err);
+}
+
+/* What PEFT calls the parameter in its patterns. */
+static pco_status adapter_fused_scale(const adapter_reading *r, int64_t layer, int is_down, int64_t rank, double *scale,
+                                      pco_error *err)
+{
+    char module[PCO_SPEC_NAME];
+    snprintf(module, sizeof module, "model.layers.%" PRId64 ".mlp.experts.%s", layer,
+             is_down ? "down_proj" : "gate_up_proj");
+    return adapter_config_scale(r->config, module, rank, scale, err);
+}
+
+/* A, whose B has that name. */
+static pco_status adapter_add_pair(const adapter_reading *r, const pco_weight *a, const char *b_name, int64_t layer,
+                                   pco_error *err)
+{
+    const pco_weight *b = pco_weights_find(r->all, b_name);
+    const int64_t experts = r->file->spec.experts;
+    adapter_fused fused = {.experts = experts, .in = a->shape[1]};
+    double scale;
+    if (!b) return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has no '%s' beside it", r->all->label, a->name, b_name);
+    pco_status status = adapter_check_matrix(r, a, 0, err);
+    if (!status) status = adapter_check_matrix(r, b, 1, err);
+    if (!status && (layer >= r->file->spec.layers[PCO_DECODER] || a->shape[0] % experts || a->shape[0] != b->shape[1]))
+        status =
+            pco_fail(err, PCO_ERROR_FORMAT,
+                     "%s: '%s' has %" PRId64 " rows and its B %" PRId64 " columns, and should have the same number "
+                     "for each of %" PRId64 " experts of a layer of %s",
+                     r->all->label, a->name, a->shape[0], b->shape[1], experts, r->file->path);
+    if (status) return status;
+    fused.out = b->shape[0];
+    fused.rank = a->shape[0] / experts;
+    const int is_down = fused.out != 2 * r->file->spec.ffn_dim[PCO_DECODER] || fused.in != r->file->spec.d_model;
+    float *a_values = malloc((size_t)(a->shape[0] * a->shape[1]) * sizeof *a_values),
+          *b_values = malloc((size_t)(b->shape[0] * b->shape[1]) * sizeof *b_values);
+    fused.a = a_values;
+    fused.b = b_values;
+    if (!a_values || !b_values) status = adapter_stack_memory(r, err);
+    if (!status) status = adapter_fused_scale(r, layer, is_down, fused.rank, &scale, err);
+    if (!status) status = adapter_read_matrix(a, 1, a_values, err);
+    if (!status) status = adapter_read_matrix(b, scale, b_values, err);
+    if (!status) status = adapter_add_parts(r, &fused, layer, a->name, err);
+    free(a_values);
+    free(b_values);
+    return status;
+}
+
+pco_status adapter_add_fused(const adapter_reading *r, const pco_weight *from, int *known, pco_error *err)
+{
+    const int64_t layer = adapter_fused_layer(r, from->name);
+    const int is_b = pco_text_ends(from->name, PCO_NN_LORA_B);
+    char *other = NULL;
+    *known = layer >= 0;
+    if (layer < 0) return PCO_OK;
+    if (asprintf(&other, "%.*s%s", (int)(strlen(from->name) - strlen(PCO_NN_LORA_A)), from->name,
+                 is_b ? PCO_NN_LORA_A : PCO_NN_LORA_B) < 0)
+        return adapter_stack_memory(r, err);
+    pco_status status = PCO_OK;
+    if (!is_b)
+        status = adapter_add_pair(r, from, other, layer, err);
+    else if (!pco_weights_find(r->all, other))
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has no '%s' beside it", r->all->label, from->name, other);
+    free(other);
+    return status;
+}
