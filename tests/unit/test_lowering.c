@@ -172,6 +172,101 @@ static void test_made(void **state)
     scene_clear(&s);
 }
 
+/* A driver that compiles: to its source and the number of bytes that it had in front, unless that begins with a dot. */
+static pco_status made_compile(pco_gpu_device *device, const char *name, const pco_gpu_code *source, pco_gpu_code *code,
+                               pco_error *why)
+{
+    const char *text = source->data;
+    if (*text == '.') {
+        snprintf(why->message, sizeof why->message, "%s: a dot", name);
+        return PCO_ERROR_INVALID;
+    }
+    char *compiled = device->host->allocate(device->host->user, source->bytes + 1, 1);
+    compiled[0] = (char)source->bytes;
+    memcpy(compiled + 1, text, source->bytes);
+    *code = (pco_gpu_code){compiled, source->bytes + 1};
+    return PCO_OK;
+}
+
+static pco_gpu_code made_source(const char *text)
+{
+    char *copy = guarded_allocate(NULL, strlen(text) + 1, 1);
+    return (pco_gpu_code){strcpy(copy, text), strlen(text) + 1};
+}
+
+static void *made_no_memory(void *user, size_t bytes, size_t alignment)
+{
+    (void)user, (void)bytes, (void)alignment;
+    return NULL;
+}
+
+static void check_made(pco_gpu_device *device, uint32_t n, int compiles)
+{
+    char text[32], name[32];
+    const uint32_t kernel = pco_gpu_n_kernels + n;
+    const pco_gpu_kernel *row = pco_gpu_row(device, kernel);
+    const pco_gpu_code *code = pco_gpu_code_of(device, kernel), *source = pco_gpu_source_of(device, kernel);
+    snprintf(text, sizeof text, "%ssource %u", n == 3 ? "." : "", n);
+    snprintf(name, sizeof name, "made_%u", n);
+    assert_int_equal(pco_gpu_find_made(device, 1000 + 7 * n), kernel);
+    assert_string_equal(row->name, name);
+    assert_true(row->n_specs == n && row->n_bindings == 2 && row->file && row->defines);
+    assert_string_equal(source->data, text);
+    assert_true(source->bytes == strlen(text) + 1 && source[1].data == NULL);
+    if (!compiles) assert_ptr_equal(code->data, source->data);
+    if (compiles && n != 3) {
+        assert_true(code->bytes == source->bytes + 1 && *(const char *)code->data == (char)source->bytes);
+        assert_string_equal((const char *)code->data + 1, text);
+    }
+    assert_int_equal(device->made[n]->status, compiles && n == 3 ? PCO_ERROR_INVALID : PCO_OK);
+    assert_string_equal(device->made[n]->why, compiles && n == 3 ? "made_3: a dot" : "");
+}
+
+/* As many kernels as there is room for are made, each found by its key, and no other; what a refused one came with is
+ * released, and so is all when they are forgotten. With a driver that compiles, one that does not, and none. */
+static void test_making(void **state)
+{
+    (void)state;
+    const pco_gpu_driver compiler = {.compile = made_compile}, other = {.compile = NULL};
+    const pco_gpu_driver *const drivers[] = {&compiler, &other, NULL};
+    for (int i = 0; i < 3; i++) {
+        static pco_device device;
+        pco_error why;
+        pco_host none = GUARDED;
+        const int before = guarded_pieces;
+        uint32_t kernel = 0;
+        char name[32], text[32];
+        device = gpu_device(NULL, 32, 32, 0);
+        pco_gpu_device *gpu = &device.gpu;
+        gpu->driver = drivers[i];
+        gpu->host = &GUARDED;
+        assert_int_equal(pco_gpu_find_made(gpu, 1000), PCO_NONE);
+        for (uint32_t n = 0; n < PCO_GPU_MOST_MADE; n++) {
+            const pco_gpu_kernel row = {.n_specs = n, .n_bindings = 2};
+            snprintf(name, sizeof name, "made_%u", n);
+            snprintf(text, sizeof text, "%ssource %u", n == 3 ? "." : "", n);
+            check_ok(pco_gpu_make(gpu, name, 1000 + 7 * n, &row, made_source(text), &kernel, &err));
+            assert_int_equal(kernel, pco_gpu_n_kernels + n);
+            assert_null(pco_gpu_row(gpu, kernel + 1));
+            assert_int_equal(pco_gpu_find_made(gpu, 1000 + 7 * n + 7), PCO_NONE);
+        }
+        for (uint32_t n = 0; n < PCO_GPU_MOST_MADE; n++) check_made(gpu, n, i == 0);
+        const pco_gpu_kernel row = {.n_bindings = 1};
+        pco_error *const told[] = {&why, NULL};
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(pco_gpu_make(gpu, "more", 5, &row, made_source("x"), &kernel, told[j]),
+                             PCO_ERROR_UNSUPPORTED);
+        assert_string_equal(why.message, "no room is left for kernel more");
+        pco_gpu_forget_made(gpu);
+        assert_true(gpu->n_made == 0 && guarded_pieces == before);
+        none.allocate = made_no_memory;
+        gpu->host = &none;
+        check_fails(pco_gpu_make(gpu, "one", 5, &row, made_source("x"), &kernel, &err), PCO_ERROR_OUT_OF_HOST_MEMORY,
+                    "no memory for kernel one");
+        assert_true(gpu->n_made == 0 && guarded_pieces == before);
+    }
+}
+
 /* A binding that a launch has no use for sees what another does, read only, and of those a written one. Names of
  * another kernel's buffers, constants and parameters are no names. */
 static void test_names(void **state)
@@ -584,10 +679,10 @@ static void test_timings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bindings),  cmocka_unit_test(test_workspaces),      cmocka_unit_test(test_same_memory),
-        cmocka_unit_test(test_grids),     cmocka_unit_test(test_many_launches),   cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_programs),  cmocka_unit_test(test_timings),         cmocka_unit_test(test_operands),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_names),           cmocka_unit_test(test_made),
-        cmocka_unit_test(test_pipelines), cmocka_unit_test(test_refused_bindings)};
+        cmocka_unit_test(test_bindings), cmocka_unit_test(test_workspaces),    cmocka_unit_test(test_same_memory),
+        cmocka_unit_test(test_grids),    cmocka_unit_test(test_many_launches), cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_programs), cmocka_unit_test(test_timings),       cmocka_unit_test(test_operands),
+        cmocka_unit_test(test_limits),   cmocka_unit_test(test_names),         cmocka_unit_test(test_made),
+        cmocka_unit_test(test_making),   cmocka_unit_test(test_pipelines),     cmocka_unit_test(test_refused_bindings)};
     return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
 }
