@@ -162,8 +162,11 @@ static void test_made(void **state)
     s.device.gpu.made[0] = &one;
     s.device.gpu.made[1] = &other;
     s.device.gpu.n_made = 1;
-    assert_ptr_equal(pco_gpu_row(&s.device.gpu, 0), &pco_gpu_kernels[0]);
-    assert_ptr_equal(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels - 1), &pco_gpu_kernels[pco_gpu_n_kernels - 1]);
+    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++) {
+        assert_ptr_equal(pco_gpu_row(&s.device.gpu, i), &pco_gpu_kernels[i]);
+        assert_ptr_equal(pco_gpu_code_of(&s.device.gpu, i), &pco_gpu_codes[i]);
+        assert_ptr_equal(pco_gpu_source_of(&s.device.gpu, i), pco_gpu_sources[i]);
+    }
     assert_ptr_equal(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels), &one.row);
     assert_null(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels + 1));
     assert_null(pco_gpu_row(&s.device.gpu, PCO_NONE));
