@@ -75,7 +75,8 @@ def table(folder, gpus):
             if found:
                 rows.setdefault(path.name.rsplit("-", 1)[0], {}).setdefault(gpu, []).append(found[0])
     yield "\nMultiply-adds per instruction in the hottest loop, of the kernel's pipelines the least and the most"
-    yield f"{'kernel':<34}" + "".join(f"{name:>14}" for name in gpus)
+    wide = max(map(len, rows), default=0) + 1
+    yield f"{'kernel':<{wide}}" + "".join(f"{name:>14}" for name in gpus)
     for kernel, row in sorted(rows.items()):
         cells = (f"{min(row[gpu]):.2f} - {max(row[gpu]):.2f}" if gpu in row else "." for gpu in gpus)
-        yield f"{kernel:<34}" + "".join(f"{cell:>14}" for cell in cells)
+        yield f"{kernel:<{wide}}" + "".join(f"{cell:>14}" for cell in cells)
