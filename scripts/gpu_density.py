@@ -23,7 +23,7 @@ def intel(op, rest, width):
     lanes, _, _ = rest.partition(" ")
     if op.startswith("dpas"):
         return int(lanes) * 8 * 16 / width
-    return int(lanes) / width if op == "mad" and ":f" in rest else 0
+    return int(lanes) / width if op == "mad" and re.search(r":h?f\b", rest) else 0
 
 
 def nvidia(op, _rest, _width):
