@@ -34,6 +34,22 @@ static pco_status adapter_of_expert(const adapter_reading *r, const pco_weight *
     return status;
 }
 
+/* Has each expert a matrix as expert 0 has it? No file has room for all of them by saying so. */
+static pco_status adapter_check_experts(const adapter_reading *r, const pco_weight *from, int is_b, pco_error *err)
+{
+    const pco_weight *expert;
+    pco_status status = PCO_OK;
+    for (int64_t e = 0; e < r->file->spec.experts && !status; e++) {
+        status = adapter_of_expert(r, from, e, &expert, err);
+        if (!status) status = adapter_check_matrix(r, expert, is_b, err);
+        if (!status && (expert->shape[0] != from->shape[0] || expert->shape[1] != from->shape[1]))
+            status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                              "%s: '%s' has another shape than that of expert 0; Portico adapts all experts alike",
+                              r->all->label, expert->name);
+    }
+    return status;
+}
+
 pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, const char *projection,
                               const adapter_place *place, pco_error *err)
 {
@@ -45,16 +61,13 @@ pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, 
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is of expert %" PRId64 ", and %s has %" PRId64, r->all->label,
                         from->name, place->expert, r->file->path, experts);
     if (place->expert > 0) return adapter_of_expert(r, from, 0, &expert, err);
-    pco_status status =
-        adapter_make(r, projection, is_b ? PCO_NN_LORA_B : PCO_NN_LORA_A, experts, rows, columns, &values, err);
+    pco_status status = adapter_check_experts(r, from, is_b, err);
+    if (!status)
+        status =
+            adapter_make(r, projection, is_b ? PCO_NN_LORA_B : PCO_NN_LORA_A, experts, rows, columns, &values, err);
     for (int64_t e = 0; e < experts && !status; e++) {
         double scale = 1;
         status = adapter_of_expert(r, from, e, &expert, err);
-        if (!status) status = adapter_check_matrix(r, expert, is_b, err);
-        if (!status && (expert->shape[0] != rows || expert->shape[1] != columns))
-            status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                              "%s: '%s' has another shape than that of expert 0; Portico adapts all experts alike",
-                              r->all->label, expert->name);
         if (!status && is_b) status = adapter_scale_of(r, expert, &scale, err);
         if (!status) status = adapter_read_matrix(expert, scale, values + e * rows * columns, err);
     }
