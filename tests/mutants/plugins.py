@@ -122,25 +122,30 @@ class Builder:
         return [self.plain(row, edited) if files is None or row.file in files else original
                 for row, original in zip(self.rows, self.originals)]
 
+    def described(self, folder, name, tag, edits):
+        """The object that describes devices, with other limits."""
+        path = f'backends/{folder}/{name}'
+        text = sources.read(os.path.join(sources.ROOT, path))
+        for old, new in edits:
+            if text.count(old) != 1:
+                raise SystemExit(f'{path} no longer has the line that is changed for {tag}: {old}')
+            text = text.replace(old, new)
+        return {f'{folder}_{name}.o': self.compile(folder, name, text, tag)}
+
     def grouped(self):
-        """The object that describes devices, with few workgroups in a dimension."""
-        text = sources.read(os.path.join(sources.ROOT, 'backends/opencl/devices.c'))
-        old = 'if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;'
-        if text.count(old) != 1:
-            raise SystemExit(f'backends/opencl/devices.c no longer has the line that few groups change: {old}')
-        return self.compile('opencl', 'devices.c', text.replace(old, f'limits->max_groups[d] = {GROUPS};'), 'groups')
+        """With few workgroups in a dimension."""
+        return self.described('opencl', 'devices.c', 'groups', [
+            ('if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;', f'limits->max_groups[d] = {GROUPS};')])
 
     def windowed(self):
-        """The object that describes devices, with the small binding limit, and windows that begin at coarse offsets
-        while tensors do not."""
-        text = sources.read(os.path.join(sources.ROOT, 'backends/vulkan/describe.c'))
-        for old, new in (('limits->max_binding = info->max_binding;', f'limits->max_binding = info->max_binding = {WINDOW};'),
-                         ('limits->offset_alignment = info->buffer_alignment;',
-                          'limits->offset_alignment = 256, info->buffer_alignment = 32;')):
-            if text.count(old) != 1:
-                raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {old}')
-            text = text.replace(old, new)
-        return self.compile('vulkan', 'describe.c', text, 'windows')
+        """With the small binding limit, and windows that begin at coarse offsets while tensors do not."""
+        if self.backend == 'opencl':
+            return self.described('opencl', 'devices.c', 'windows', [
+                ('limits->max_binding &= ~(uint64_t)3;', f'limits->max_binding = {WINDOW};')])
+        return self.described('vulkan', 'describe.c', 'windows', [
+            ('limits->max_binding = info->max_binding;', f'limits->max_binding = info->max_binding = {WINDOW};'),
+            ('limits->offset_alignment = info->buffer_alignment;',
+             'limits->offset_alignment = 256, info->buffer_alignment = 32;')])
 
     def compile_lowering(self, name, text, tag):
         """The object of a file of the lowering with this text."""
@@ -239,9 +244,9 @@ class Builder:
             objects[f'gpu_{self.sanitized}.o'] = self.compile('gpu', self.sanitized, mutant.text if mutant else sources.read(path),
                                                               'sanitized', words=SANITIZERS)
         if self.small_windows:
-            objects['vulkan_describe.c.o'] = self.windowed()
+            objects |= self.windowed()
         if self.few_groups:
-            objects['opencl_devices.c.o'] = self.grouped()
+            objects |= self.grouped()
         prelude = embed.prelude(self.edited(mutant), self.backend == 'opencl')
         new = self.plugin + '.new'
         run(['cc', '-shared', '-o', new, *objects.values(), *self.table(texts, paths, prelude), '-pthread', '-ldl', '-lm'])
