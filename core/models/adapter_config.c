@@ -1,5 +1,6 @@
 /* adapter_config.json, as PEFT writes it. */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <math.h>
 #include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,11 @@ static pco_status adapter_read_patterns(const cJSON *all, const char *path, adap
 }
 
 /* ---- all of it ---- */
+
+double pco_adapter_scale(const pco_adapter_params *params, int64_t rank)
+{
+    return params->alpha / (params->rank_stabilised ? sqrt((double)rank) : (double)rank);
+}
 
 pco_status adapter_config_read(const char *path, adapter_config *config, pco_error *err)
 {

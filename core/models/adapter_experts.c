@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pco_status adapter_stack_memory(const adapter_reading *r, pco_error *err)
-{
-    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the adapter %s", r->all->label);
-}
-
 /* ---- one for each ---- */
 
 /* The tensor of another expert than that of `from`. */
@@ -25,7 +20,7 @@ static pco_status adapter_of_expert(const adapter_reading *r, const pco_weight *
     pco_status status = PCO_OK;
     pco_hub_expert(adapter_hub(r->file), from->name, &begin, &end);
     if (asprintf(&name, "%.*s%" PRId64 ".%s", (int)begin, from->name, expert, from->name + end) < 0)
-        return adapter_stack_memory(r, err);
+        return adapter_no_memory(r->all->label, err);
     *found = pco_weights_find(r->all, name);
     if (!*found)
         status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s has '%s' and no '%s'; Portico adapts all experts or none",
@@ -181,7 +176,7 @@ static pco_status adapter_add_pair(const adapter_reading *r, const pco_weight *a
           *b_values = malloc((size_t)(b->shape[0] * b->shape[1]) * sizeof *b_values);
     fused.a = a_values;
     fused.b = b_values;
-    if (!a_values || !b_values) status = adapter_stack_memory(r, err);
+    if (!a_values || !b_values) status = adapter_no_memory(r->all->label, err);
     if (!status) status = adapter_fused_scale(r, layer, is_down, fused.rank, &scale, err);
     if (!status) status = adapter_read_matrix(a, 1, a_values, err);
     if (!status) status = adapter_read_matrix(b, scale, b_values, err);
@@ -200,7 +195,7 @@ pco_status adapter_add_fused(const adapter_reading *r, const pco_weight *from, i
     if (layer < 0) return PCO_OK;
     if (asprintf(&other, "%.*s%s", (int)(strlen(from->name) - strlen(PCO_NN_LORA_A)), from->name,
                  is_b ? PCO_NN_LORA_A : PCO_NN_LORA_B) < 0)
-        return adapter_stack_memory(r, err);
+        return adapter_no_memory(r->all->label, err);
     pco_status status = PCO_OK;
     if (!is_b)
         status = adapter_add_pair(r, from, other, layer, err);

@@ -52,7 +52,10 @@ void adapter_config_release(adapter_config *config);
 pco_status adapter_config_scale(const adapter_config *config, const char *module, int64_t rank, double *scale,
                                 pco_error *err);
 
-/* ---- experts (adapter_experts.c) ---- */
+/* ---- matrices (adapter_matrix.c) ---- */
+
+/* What the names of all tensors of PEFT begin with. */
+#define ADAPTER_PREFIX "base_model.model."
 
 /* Adapters that are read. */
 typedef struct adapter_reading {
@@ -62,15 +65,20 @@ typedef struct adapter_reading {
     pco_weights *made;      /* with the names of the graph */
 } adapter_reading;
 
-/* A matrix [rows,columns] for each of `stack` experts, or one of 0, under its name in the graph: memory of `made`. */
-pco_status adapter_make(const adapter_reading *r, const char *projection, const char *suffix, int64_t stack,
-                        int64_t rows, int64_t columns, float **values, pco_error *err);
+pco_status adapter_no_memory(const char *adapter, pco_error *err);
+/* The tensor's name without what it begins and ends with: the module, as transformers calls it. */
+void adapter_module_of(const pco_weight *from, char module[PCO_SPEC_NAME]);
 /* Is it a matrix of floats, of a rank that can be? */
 pco_status adapter_check_matrix(const adapter_reading *r, const pco_weight *from, int is_b, pco_error *err);
 /* What B is multiplied with. */
 pco_status adapter_scale_of(const adapter_reading *r, const pco_weight *b, double *scale, pco_error *err);
 /* Its elements as f32, times scale. */
 pco_status adapter_read_matrix(const pco_weight *from, double scale, float *to, pco_error *err);
+/* A matrix [rows,columns] for each of `stack` experts, or one of 0, under its name in the graph: memory of `made`. */
+pco_status adapter_make(const adapter_reading *r, const char *projection, const char *suffix, int64_t stack,
+                        int64_t rows, int64_t columns, float **values, pco_error *err);
+
+/* ---- experts (adapter_experts.c) ---- */
 
 /* The matrix of an expert: makes the stack at the one of expert 0. */
 pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, const char *projection,

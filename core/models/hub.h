@@ -206,7 +206,8 @@ pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_w
                            pco_error *err) PCO_NODISCARD;
 
 /* The number of the expert whose tensor it is, -1 for none (also for one with zeros in front, which no expert is
- * called); *begin and *end are where the number stands and where what is behind its dot does. The family has experts. */
+ * called); *begin and *end are where the number stands and where what is behind its dot does. The family has experts.
+ */
 int64_t pco_hub_expert(const pco_hub *hub, const char *name, size_t *begin, size_t *end);
 /* Makes one tensor [experts,..] of those of all experts, for each matrix in a layer, without the number in its name
  * (hub_experts.c). Errors: FORMAT for experts that are missing or differ; OUT_OF_HOST_MEMORY. */
