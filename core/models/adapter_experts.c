@@ -71,27 +71,6 @@ pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, 
 
 /* ---- one for all ---- */
 
-/* The layer of a name "...layers.3.mlp.experts.lora_A.weight", or with "base_layer" in it; -1: it is of another kind.
- */
-static int64_t adapter_fused_layer(const adapter_reading *r, const char *name)
-{
-    static const char *const ends[] = {".mlp.experts", ".block_sparse_moe.experts"};
-    const char *at = strstr(name, ".layers.");
-    if (!at || !r->file->spec.experts) return -1;
-    char *end;
-    const char *number = at + strlen(".layers.");
-    if (*number < '0' || *number > '9') return -1;
-    const int64_t index = strtoll(number, &end, 10);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t size = strlen(ends[i]);
-        if (strncmp(end, ends[i], size) != 0) continue;
-        const char *rest = end + size;
-        if (strncmp(rest, ".base_layer", strlen(".base_layer")) == 0) rest += strlen(".base_layer");
-        if (strcmp(rest, PCO_NN_LORA_A) == 0 || strcmp(rest, PCO_NN_LORA_B) == 0) return index;
-    }
-    return -1;
-}
-
 /* Both matrices: A [experts*rank,in], B [out,rank*experts], whose column j*experts+e is column j of expert e. */
 typedef struct adapter_fused {
     int64_t experts, rank, in, out, first; /* which rows of B */
@@ -114,41 +93,57 @@ static pco_status adapter_add_part(const adapter_reading *r, const adapter_fused
     return PCO_OK;
 }
 
-/* By their sizes they are of gate and up, or of down. */
-static pco_status adapter_add_parts(const adapter_reading *r, adapter_fused *fused, int64_t layer, const char *name,
+/* Gate and up have one adapter, or down has it: `is_pair`. */
+static pco_status adapter_add_parts(const adapter_reading *r, adapter_fused *fused, int is_pair, int64_t layer,
                                     pco_error *err)
 {
     const pco_model_spec *spec = &r->file->spec;
     const pco_layer_names *names = pco_spec_names(spec, PCO_DECODER);
-    const int64_t width = spec->d_model, hidden = spec->ffn_dim[PCO_DECODER];
+    const char *const parts[] = {is_pair ? names->gate : names->down, names->up};
+    const int64_t rows = is_pair ? fused->out / 2 : fused->out;
     char projection[PCO_SPEC_NAME];
     pco_status status = PCO_OK;
-    if (fused->in == width && fused->out == 2 * hidden) {
-        const char *const parts[] = {names->gate, names->up};
-        for (int i = 0; i < 2 && !status; i++) {
-            pco_spec_layer_name(spec, PCO_DECODER, layer, parts[i], projection);
-            fused->first = i * hidden;
-            status = adapter_add_part(r, fused, projection, hidden, err);
-        }
-        return status;
+    for (int i = 0; i < 1 + is_pair && !status; i++) {
+        pco_spec_layer_name(spec, PCO_DECODER, layer, parts[i], projection);
+        fused->first = i * rows;
+        status = adapter_add_part(r, fused, projection, rows, err);
     }
-    if (fused->in != hidden || fused->out != width)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: '%s' and its B are of matrices [%" PRId64 ",%" PRId64
-                        "], which the experts of %s have not",
-                        r->all->label, name, fused->out, fused->in, r->file->path);
-    pco_spec_layer_name(spec, PCO_DECODER, layer, names->down, projection);
-    return adapter_add_part(r, fused, projection, width, err);
+    return status;
 }
 
-/* What PEFT calls the parameter in its patterns. */
-static pco_status adapter_fused_scale(const adapter_reading *r, int64_t layer, int is_down, int64_t rank, double *scale,
-                                      pco_error *err)
+/* By what PEFT calls the parameter in its patterns: the module, of two the outer one, and the parameter's name. */
+static pco_status adapter_fused_scale(const adapter_reading *r, const pco_weight *b, int is_pair, int64_t rank,
+                                      double *scale, pco_error *err)
 {
-    char module[PCO_SPEC_NAME];
-    snprintf(module, sizeof module, "model.layers.%" PRId64 ".mlp.experts.%s", layer,
-             is_down ? "down_proj" : "gate_up_proj");
-    return adapter_config_scale(r->config, module, rank, scale, err);
+    char module[PCO_SPEC_NAME], *parameter = NULL;
+    adapter_module_of(b, module);
+    const size_t size = strlen(module), inner = pco_text_ends(module, ".base_layer") ? strlen(".base_layer") : 0;
+    if (asprintf(&parameter, "%.*s.%s", (int)(size - inner), module, is_pair ? "gate_up_proj" : "down_proj") < 0)
+        return adapter_no_memory(r->all->label, err);
+    const pco_status status = adapter_config_scale(r->config, parameter, rank, scale, err);
+    free(parameter);
+    return status;
+}
+
+/* Which they are, their sizes say. */
+static pco_status adapter_check_pair(const adapter_reading *r, const pco_weight *a, const pco_weight *b, int *is_pair,
+                                     pco_error *err)
+{
+    const pco_model_spec *spec = &r->file->spec;
+    const int64_t width = spec->d_model, hidden = spec->ffn_dim[PCO_DECODER], experts = spec->experts;
+    pco_status status = adapter_check_matrix(r, a, 0, err);
+    if (!status) status = adapter_check_matrix(r, b, 1, err);
+    if (status) return status;
+    if (a->shape[0] % experts || a->shape[0] != b->shape[1])
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s: '%s' has %" PRId64 " rows and its B %" PRId64 " columns, and should have the same number "
+                        "for each of %" PRId64 " experts of %s",
+                        r->all->label, a->name, a->shape[0], b->shape[1], experts, r->file->path);
+    *is_pair = a->shape[1] == width && b->shape[0] == 2 * hidden;
+    if (*is_pair || (a->shape[1] == hidden && b->shape[0] == width)) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_FORMAT,
+                    "%s: '%s' and its B are of matrices [%" PRId64 ",%" PRId64 "], which the experts of %s have not",
+                    r->all->label, a->name, b->shape[0], a->shape[1], r->file->path);
 }
 
 /* A, whose B has that name. */
@@ -157,30 +152,21 @@ static pco_status adapter_add_pair(const adapter_reading *r, const pco_weight *a
 {
     const pco_weight *b = pco_weights_find(r->all, b_name);
     const int64_t experts = r->file->spec.experts;
-    adapter_fused fused = {.experts = experts, .in = a->shape[1]};
+    int is_pair;
     double scale;
     if (!b) return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has no '%s' beside it", r->all->label, a->name, b_name);
-    pco_status status = adapter_check_matrix(r, a, 0, err);
-    if (!status) status = adapter_check_matrix(r, b, 1, err);
-    if (!status && (layer >= r->file->spec.layers[PCO_DECODER] || a->shape[0] % experts || a->shape[0] != b->shape[1]))
-        status =
-            pco_fail(err, PCO_ERROR_FORMAT,
-                     "%s: '%s' has %" PRId64 " rows and its B %" PRId64 " columns, and should have the same number "
-                     "for each of %" PRId64 " experts of a layer of %s",
-                     r->all->label, a->name, a->shape[0], b->shape[1], experts, r->file->path);
+    pco_status status = adapter_check_pair(r, a, b, &is_pair, err);
     if (status) return status;
-    fused.out = b->shape[0];
-    fused.rank = a->shape[0] / experts;
-    const int is_down = fused.out != 2 * r->file->spec.ffn_dim[PCO_DECODER] || fused.in != r->file->spec.d_model;
+    adapter_fused fused = {.experts = experts, .rank = a->shape[0] / experts, .in = a->shape[1], .out = b->shape[0]};
     float *a_values = malloc((size_t)(a->shape[0] * a->shape[1]) * sizeof *a_values),
           *b_values = malloc((size_t)(b->shape[0] * b->shape[1]) * sizeof *b_values);
     fused.a = a_values;
     fused.b = b_values;
     if (!a_values || !b_values) status = adapter_no_memory(r->all->label, err);
-    if (!status) status = adapter_fused_scale(r, layer, is_down, fused.rank, &scale, err);
+    if (!status) status = adapter_fused_scale(r, b, is_pair, fused.rank, &scale, err);
     if (!status) status = adapter_read_matrix(a, 1, a_values, err);
     if (!status) status = adapter_read_matrix(b, scale, b_values, err);
-    if (!status) status = adapter_add_parts(r, &fused, layer, a->name, err);
+    if (!status) status = adapter_add_parts(r, &fused, is_pair, layer, err);
     free(a_values);
     free(b_values);
     return status;
@@ -188,11 +174,12 @@ static pco_status adapter_add_pair(const adapter_reading *r, const pco_weight *a
 
 pco_status adapter_add_fused(const adapter_reading *r, const pco_weight *from, int *known, pco_error *err)
 {
-    const int64_t layer = adapter_fused_layer(r, from->name);
     const int is_b = pco_text_ends(from->name, PCO_NN_LORA_B);
-    char *other = NULL;
-    *known = layer >= 0;
-    if (layer < 0) return PCO_OK;
+    char module[PCO_SPEC_NAME], *other = NULL;
+    int64_t layer;
+    adapter_module_of(from, module);
+    *known = adapter_all_experts(r->file, module, &layer);
+    if (!*known) return PCO_OK;
     if (asprintf(&other, "%.*s%s", (int)(strlen(from->name) - strlen(PCO_NN_LORA_A)), from->name,
                  is_b ? PCO_NN_LORA_A : PCO_NN_LORA_B) < 0)
         return adapter_no_memory(r->all->label, err);

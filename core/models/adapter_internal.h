@@ -30,6 +30,8 @@ const char *adapter_hub_part(const pco_model_file *file, const adapter_place *pl
 int adapter_transposed(const pco_model_file *file, const adapter_place *place);
 /* Is it a stack of the matrices of all experts? */
 int adapter_is_stack(const pco_model_file *file, const adapter_place *place);
+/* Is it what PEFT calls a parameter of all experts of a layer, or of two the inner one ("base_layer")? */
+int adapter_all_experts(const pco_model_file *file, const char *module, int64_t *layer);
 /* What transformers calls the module of that expert, of a stack. 0: there is no memory. The caller frees *module. */
 int adapter_expert_module(const pco_model_file *file, const char *stack, int64_t expert, char **module);
 

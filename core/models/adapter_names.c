@@ -84,6 +84,40 @@ int adapter_expert_module(const pco_model_file *file, const char *stack, int64_t
     return 0;
 }
 
+/* What a name has behind the number of a layer of `side`, from the dot on, and that number; NULL: it is of no layer. */
+static const char *adapter_in_layer(const pco_model_file *file, pco_model_side side, const adapter_naming *naming,
+                                    const char *name, int64_t *layer)
+{
+    if (!file->spec.layers[side] || !naming->layer) return NULL;
+    const size_t star = strcspn(naming->layer, "*");
+    if (strncmp(name, naming->layer, star) != 0 || name[star] < '0' || name[star] > '9') return NULL;
+    char *end;
+    *layer = strtoll(name + star, &end, 10);
+    const char *behind = naming->layer[star] ? naming->layer + star + 1 : "";
+    if (*layer >= file->spec.layers[side] || strncmp(end, behind, strlen(behind)) != 0) return NULL;
+    end += strlen(behind);
+    return *end == '.' ? end : NULL;
+}
+
+/* A module of transformers without what all names of the family begin with. */
+static const char *adapter_bare(const pco_model_file *file, const char *module)
+{
+    const char *prefix = adapter_prefix(file);
+    return strncmp(module, prefix, strlen(prefix)) == 0 ? module + strlen(prefix) : module;
+}
+
+int adapter_all_experts(const pco_model_file *file, const char *module, int64_t *layer)
+{
+    static const char *const parts[] = {".mlp.experts", ".mlp.experts.base_layer", ".block_sparse_moe.experts",
+                                        ".block_sparse_moe.experts.base_layer"};
+    const adapter_naming naming = adapter_of_hub(file, PCO_DECODER);
+    const char *part = adapter_in_layer(file, PCO_DECODER, &naming, adapter_bare(file, module), layer);
+    if (!part || !file->spec.experts) return 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(part, parts[i]) == 0) return 1;
+    return 0;
+}
+
 int adapter_find(const pco_model_file *file, const char *called, int of_hub, adapter_place *place)
 {
     char name[PCO_SPEC_NAME];
@@ -93,15 +127,9 @@ int adapter_find(const pco_model_file *file, const char *called, int of_hub, ada
         const adapter_naming naming =
             of_hub ? adapter_of_hub(file, (pco_model_side)side) : adapter_of_graph(file, (pco_model_side)side);
         const char *const *parts = (const char *const *)naming.names;
-        if (!file->spec.layers[side] || !naming.layer) continue;
-        const size_t star = strcspn(naming.layer, "*");
-        if (strncmp(name, naming.layer, star) != 0 || name[star] < '0' || name[star] > '9') continue;
-        char *end;
-        const int64_t layer = strtol(name + star, &end, 10);
-        const char *behind = naming.layer[star] ? naming.layer + star + 1 : "";
-        if (layer >= file->spec.layers[side] || strncmp(end, behind, strlen(behind)) != 0) continue;
-        end += strlen(behind);
-        for (int part = 0; part < ADAPTER_PARTS && *end == '.'; part++)
+        int64_t layer;
+        const char *end = adapter_in_layer(file, (pco_model_side)side, &naming, name, &layer);
+        for (int part = 0; part < ADAPTER_PARTS && end; part++)
             if (parts[part] && strcmp(end + 1, parts[part]) == 0 && adapter_adapts(file, (pco_model_side)side, part)) {
                 *place = (adapter_place){(pco_model_side)side, layer, part, expert};
                 return adapter_is_stack(file, place) == (expert >= 0) || !of_hub;
@@ -129,9 +157,7 @@ int pco_adapter_module(const pco_model_file *file, const char *projection, char 
 int adapter_of_module(const pco_model_file *file, const char *module, char projection[PCO_SPEC_NAME],
                       adapter_place *place)
 {
-    const char *prefix = adapter_prefix(file);
-    if (strncmp(module, prefix, strlen(prefix)) == 0) module += strlen(prefix);
-    return adapter_find(file, module, 1, place) && adapter_name(file, place, 0, projection);
+    return adapter_find(file, adapter_bare(file, module), 1, place) && adapter_name(file, place, 0, projection);
 }
 
 int pco_adapter_matches(const char *module, const char *target)

@@ -152,6 +152,10 @@ for kind in mixtral qwen3_moe; do
 done
 sed 's/"out": "of-mixtral"/"out": "half"/; s/"lora": {/"dtype": "f16", "recompute": "blocks", "lora": {"lora_dropout": 0.1, /' of-mixtral.json > half.json
 rm -rf half; run train half.json --log half.csv; status "of experts in f16, with dropout" 0; falls "in f16: the loss falls" half.csv
+run convert mixtral q8_0.gguf --type q8_0; status "mixtral in Q8_0" 0
+sed 's/"from": "mixtral"/"from": "q8_0.gguf"/; s/"out": "of-mixtral"/"out": "beside-q8_0"/' of-mixtral.json > q8_0.json
+run train q8_0.json --log q8_0.csv; status "over experts in Q8_0" 0; falls "over experts in Q8_0: the loss falls" q8_0.csv
+run run q8_0.gguf --adapter beside-q8_0 --prompt "the cat" -n 3; status "running them" 0
 config linear mixtral "$text" '"lora": {"r": 3, "target_modules": "all-linear"}'
 run train linear.json --steps 1; status "all-linear beside experts" 0
 # 3 (32 + 32) of q_proj and o_proj, 3 (32 + 16) of k_proj and v_proj, in 2 layers

@@ -15,6 +15,15 @@ from sources import embed
 
 WINDOW = 1008  # 16 times an odd number: parts of it are not whole words by chance
 GROUPS = 5
+# By backend: the file that describes devices, and what its lines become.
+FEW_GROUPS = {'opencl': ('opencl', 'devices.c', 'groups', (
+    ('if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;', f'limits->max_groups[d] = {GROUPS};'),))}
+SMALL_WINDOWS = {'opencl': ('opencl', 'devices.c', 'windows', (
+    ('limits->max_binding &= ~(uint64_t)3;', f'limits->max_binding = {WINDOW};'),)),
+                 'vulkan': ('vulkan', 'describe.c', 'windows', (
+    ('limits->max_binding = info->max_binding;', f'limits->max_binding = info->max_binding = {WINDOW};'),
+    ('limits->offset_alignment = info->buffer_alignment;',
+     'limits->offset_alignment = 256, info->buffer_alignment = 32;')))}
 SANITIZERS = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-g']
 UNITS = ['lowering', 'lowering_views', 'described', 'cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
 
@@ -134,18 +143,11 @@ class Builder:
 
     def grouped(self):
         """With few workgroups in a dimension."""
-        return self.described('opencl', 'devices.c', 'groups', [
-            ('if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;', f'limits->max_groups[d] = {GROUPS};')])
+        return self.described(*FEW_GROUPS['opencl'])
 
     def windowed(self):
         """With the small binding limit, and windows that begin at coarse offsets while tensors do not."""
-        if self.backend == 'opencl':
-            return self.described('opencl', 'devices.c', 'windows', [
-                ('limits->max_binding &= ~(uint64_t)3;', f'limits->max_binding = {WINDOW};')])
-        return self.described('vulkan', 'describe.c', 'windows', [
-            ('limits->max_binding = info->max_binding;', f'limits->max_binding = info->max_binding = {WINDOW};'),
-            ('limits->offset_alignment = info->buffer_alignment;',
-             'limits->offset_alignment = 256, info->buffer_alignment = 32;')])
+        return self.described(*SMALL_WINDOWS[self.backend])
 
     def compile_lowering(self, name, text, tag):
         """The object of a file of the lowering with this text."""

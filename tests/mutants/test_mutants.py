@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+import plugins
 import sites
 import sources
 
@@ -18,6 +19,14 @@ class Mutants(unittest.TestCase):
         cls.table, cls.mechanical = sites.table(), sites.mechanical()
         cls.lowering = sources.Lowering()
         cls.kernels = sources.Kernels(cls.lowering)
+
+    def test_described(self):
+        """What changes a device's limits finds its lines."""
+        for folder, name, _, edits in (*plugins.SMALL_WINDOWS.values(), *plugins.FEW_GROUPS.values()):
+            text = sources.read(os.path.join(sources.ROOT, 'backends', folder, name))
+            for old, new in edits:
+                self.assertEqual(text.count(old), 1, old)
+                self.assertNotIn(new, text)
 
     def test_enough(self):
         everything = len(self.table) + len(self.mechanical) + len(sites.faults())

@@ -75,7 +75,8 @@ PCO_EXPORT uint32_t pco_nn_parameters(const pco_nn *nn, uint32_t *tensors, uint3
 /* ---- first values ----------------------------------------------------------------------------------- */
 
 typedef enum pco_initialization_type {
-    PCO_INITIALIZATION_PYTORCH = 0, /* matrices uniform within 1 / sqrt(fan in), as torch.nn.Linear */
+    PCO_INITIALIZATION_PYTORCH = 0, /* matrices uniform within 1 / sqrt(fan in), as torch.nn.Linear; of [out,in,places]
+                                       the fan in is in * places, of a stack of experts that of one of its matrices */
     PCO_INITIALIZATION_XAVIER = 1,  /* matrices uniform within sqrt(6 / (fan in + fan out)) (Glorot & Bengio 2010):
                                        tensor2tensor's, and torch.nn.MultiheadAttention's */
     PCO_INITIALIZATION_NORMAL = 2,  /* matrices normal with `std`; of the projections that end a residual block
