@@ -45,16 +45,19 @@
 #define PI(n) as_int(P_##n)
 #define PF(n) as_float(P_##n)
 
-#define RO(slot, name) __global const uint *name
-#define RW(slot, name) __global uint *name
-#define RO4(slot, name) __global const uint4 *name
-#define RW4(slot, name) __global uint4 *name
-#define SEP ,
+// Whole buffers are bound. Where in each the kernel's window begins comes beside them, in units of 16 bytes: sub-buffers
+// would do the same, and one driver crashes when they are released.
+#define RO __global const uint *
+#define RW __global uint *
+#define RO4 __global const uint4 *
+#define RW4 __global uint4 *
+#define WHOLE(access, slot, name) access pco_whole_##slot,
+#define WINDOW(access, slot, name) access name = (access)((__global uint4 *)pco_whole_##slot + pco_at.s##slot);
 #define SHARED(type, name, count) __local type name[count];
 #define KERNEL(name) \
     __attribute__((reqd_work_group_size(S0, S1, S2))) \
-    __kernel void pco_main(BUFFERS, const uint16 pco_p0, const uint16 pco_p1)
-#define ENTER SHARED_ARRAYS (void)pco_p0; (void)pco_p1;
+    __kernel void pco_main(BUFFERS(WHOLE) const uint8 pco_at, const uint16 pco_p0, const uint16 pco_p1)
+#define ENTER SHARED_ARRAYS BUFFERS(WINDOW) (void)pco_p0; (void)pco_p1;
 
 #define GLOBAL_ID(d) ((uint)get_global_id(d))
 #define GROUP_ID(d) ((uint)get_group_id(d))

@@ -22,8 +22,8 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define PI(n) int(pco_push.p[n])
 #define PF(n) uintBitsToFloat(pco_push.p[n])
 
-// Buffers are arrays of 32-bit words: embed.py makes BUFFERS of the BUFFER lines. A kernel file names its shared arrays
-// in a macro, and its body begins with ENTER:
+// Buffers are arrays of 32-bit words: embed.py makes BUFFERS(use) of the BUFFER lines, with use(access, slot, name) for
+// each. A kernel file names its shared arrays in a macro, and its body begins with ENTER:
 //   #define SHARED_ARRAYS SHARED(float, tile, 256)
 //   KERNEL(name) { ENTER ... }
 #define RO(slot, name) layout(std430, set = 0, binding = slot) readonly buffer name##_block { uint name[]; };
@@ -36,9 +36,9 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
     };
 #define RW4(slot, name) layout(std430, set = 0, binding = slot) buffer name##_block4 { uvec4 name[]; };
 
-#define SEP
+#define BINDING(access, slot, name) access(slot, name)
 #define SHARED(type, name, count) shared type name[count];
-#define KERNEL(name) BUFFERS SHARED_ARRAYS void main()
+#define KERNEL(name) BUFFERS(BINDING) SHARED_ARRAYS void main()
 #define ENTER LOAD_PARAMETERS
 
 #define GLOBAL_ID(d) gl_GlobalInvocationID[d]

@@ -304,7 +304,7 @@ def write_c(path, kernels, texts, codes, as_text, sources):
 def features_lacking(kernels, sources, glslc, known):
     """What kernels need and this glslc cannot compile, even in an empty kernel."""
     lacking = []
-    empty = ('#define BUFFERS RW(0, y)\n#define LOAD_PARAMETERS\n#define SHARED_ARRAYS\n'
+    empty = ('#define BUFFERS(use) use(RW, 0, y)\n#define LOAD_PARAMETERS\n#define SHARED_ARRAYS\n'
              'KERNEL(probe) { ENTER y[0] = 0u; }\n')
     with tempfile.TemporaryDirectory() as room:
         for feature in sorted({need for kernel in kernels for need in kernel.interface.needs} - set(known)):

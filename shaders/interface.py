@@ -137,8 +137,8 @@ def expand(pieces, defines, where, as_variables=False):
     for name in interface.operations:  # beside the line that gives the number
         if len(re.findall(rf'\bOP_{name}\b', '\n'.join(out))) < 2:
             raise SystemExit(f'{where}: {name.lower()} is in one of its families, and nothing here is for OP_{name}')
-    bound = ' SEP '.join(f'{ACCESS[access]}({i}, {name})' for i, (access, name) in enumerate(interface.buffers))
-    first = f'#define BUFFERS {bound}\n'
+    bound = ' '.join(f'use({ACCESS[access]}, {i}, {name})' for i, (access, name) in enumerate(interface.buffers))
+    first = f'#define BUFFERS(use) {bound}\n'
     if as_variables:
         first += f'#define LOAD_PARAMETERS {" ".join(interface.loads)}\n'
     return interface, [first] + out

@@ -86,7 +86,7 @@ static const char *own_tensor(gpu_lowering *gpu, own_text *own, const char *at, 
         return next;
     }
     const size_t used = strlen(buffers);
-    snprintf(buffers + used, room - used, "%s%s(%u, %s)", used ? " SEP " : "", result ? "RW" : "RO", own->n_bindings,
+    snprintf(buffers + used, room - used, "%suse(%s, %u, %s)", used ? " " : "", result ? "RW" : "RO", own->n_bindings,
              lower);
     if (result && own->first_output == PCO_NONE) own->first_output = own->n_bindings;
     own->tensors[own->n_bindings++] = index;
@@ -128,7 +128,7 @@ static void own_define(gpu_lowering *gpu, own_text *own, const pco_op_declaratio
     at += 2 + strspn(at + 2, " ");
     for (i = 0; *at; i++) at = own_tensor(gpu, own, at, gpu_output_index(gpu, i), 1, buffers, sizeof buffers, &letters);
     own_attributes(gpu, own, declaration);
-    own_write(own, "#define BUFFERS %s\n", buffers);
+    own_write(own, "#define BUFFERS(use) %s\n", buffers);
     if (own->too_many) gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "its kernel would have too many %s", own->too_many);
 }
 

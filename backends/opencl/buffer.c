@@ -1,4 +1,4 @@
-/* Buffers, and sub-buffers through which kernels see windows of them. */
+/* Buffers. */
 #include "opencl.h"
 
 #include <string.h>
@@ -57,14 +57,6 @@ static pco_status ocl_buffer_create(pco_device *device, uint64_t bytes, uint32_t
 static void ocl_buffer_destroy(pco_device *device, pco_buffer *buffer)
 {
     if (!buffer) return;
-    for (uint32_t i = 0; i < OCL_WINDOW_BUCKETS; i++) {
-        ocl_window *next = NULL;
-        for (ocl_window *window = buffer->windows[i]; window; window = next) {
-            next = window->next;
-            device->api->ReleaseMemObject(window->mem);
-            ocl_release(device->gpu.host, window);
-        }
-    }
     device->api->ReleaseMemObject(buffer->mem);
     device->allocated -= buffer->counted;
     ocl_release(device->gpu.host, buffer);
@@ -118,63 +110,6 @@ static pco_status ocl_buffer_copy(pco_device *device, pco_buffer *from, uint64_t
         device->api->ReleaseEvent(event);
     }
     return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "copying between buffers");
-}
-
-static ocl_window **ocl_window_bucket(const pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes)
-{
-    uint64_t key = (offset / device->gpu.limits.offset_alignment + bytes) * UINT64_C(0x9e3779b97f4a7c15);
-    return &buffer->windows[(key >> 32) % OCL_WINDOW_BUCKETS];
-}
-
-pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes, cl_mem *mem,
-                           ocl_window **out, pco_error *err)
-{
-    *out = NULL;
-    bytes = bytes ? (bytes + 3) & ~(uint64_t)3 : 4;
-    if (offset % device->gpu.limits.offset_alignment || offset > buffer->room || bytes > buffer->room - offset)
-        return ocl_fail(err, PCO_ERROR_INTERNAL, "a window of %llu bytes at %llu does not fit a buffer of %llu bytes",
-                        (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->room);
-    if (!offset && bytes == buffer->room) {
-        *mem = buffer->mem;
-        return PCO_OK;
-    }
-    ocl_window **bucket = ocl_window_bucket(device, buffer, offset, bytes);
-    for (ocl_window *window = *bucket; window; window = window->next)
-        if (window->offset == offset && window->bytes == bytes) {
-            window->refs++;
-            *mem = window->mem;
-            *out = window;
-            return PCO_OK;
-        }
-    ocl_window *window = ocl_allocate(device->gpu.host, sizeof *window);
-    if (!window) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer's window");
-    const cl_buffer_region region = {.origin = (size_t)offset, .size = (size_t)bytes};
-    cl_int code = CL_SUCCESS;
-    /* Access flags come from the buffer. */
-    window->mem = device->api->CreateSubBuffer(buffer->mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-    if (!window->mem) {
-        ocl_release(device->gpu.host, window);
-        return ocl_fail_code(device, err, code == CL_OUT_OF_RESOURCES ? CL_MEM_OBJECT_ALLOCATION_FAILURE : code,
-                             "making a sub-buffer");
-    }
-    window->offset = offset;
-    window->bytes = bytes;
-    window->refs = 1;
-    window->next = *bucket;
-    *bucket = window;
-    *mem = window->mem;
-    *out = window;
-    return PCO_OK;
-}
-
-void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window)
-{
-    if (!window || --window->refs) return;
-    ocl_window **link = ocl_window_bucket(device, buffer, window->offset, window->bytes);
-    while (*link != window) link = &(*link)->next;
-    *link = window->next;
-    device->api->ReleaseMemObject(window->mem);
-    ocl_release(device->gpu.host, window);
 }
 
 /* No `map`: in OpenCL 1.2 memory may not stay mapped while kernels use it. No `import`: nothing forbids a driver to

@@ -246,9 +246,9 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
         !ocl_ask_device(asked, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof items))
         items[0] = items[1] = items[2] = 1;
     size_t group = ocl_device_size(asked, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    /* Windows are sub-buffers, whose origins have this alignment; uint4 loads need 16. */
-    uint32_t alignment = 16, wanted = ocl_device_uint(asked, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
+    const uint32_t wanted = ocl_device_uint(asked, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    facts->alignment = 16;
+    while (facts->alignment < wanted && facts->alignment < 1u << 20) facts->alignment *= 2;
     limits->type = facts->type;
     if (ocl_device_uint(asked, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8) limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
     if (facts->has_bytes || facts->type == PCO_DEVICE_SOFTWARE) limits->needs_met |= PCO_GPU_NEEDS_INTEGER_DOT;
@@ -257,7 +257,7 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
     /* Kernels index words of a window with 32 bits of bytes. */
     limits->max_binding = facts->max_allocation < UINT32_MAX - 3 ? facts->max_allocation : UINT32_MAX - 3;
     limits->max_binding &= ~(uint64_t)3;
-    limits->offset_alignment = alignment;
+    limits->offset_alignment = 16; /* kernels read uint4, and get offsets in these units */
     limits->max_workgroup = ocl_min_u64(group ? group : 1, 1u << 16);
     for (int d = 0; d < 3; d++) {
         limits->max_local[d] = ocl_min_u64(items[d] ? items[d] : 1, limits->max_workgroup);
@@ -307,6 +307,7 @@ pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_fac
     facts->vendor_id = ocl_device_uint(asked, CL_DEVICE_VENDOR_ID);
     facts->memory = ocl_device_ulong(asked, CL_DEVICE_GLOBAL_MEM_SIZE);
     facts->max_allocation = ocl_device_ulong(asked, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    if (facts->max_allocation > UINT64_C(16) << 32) facts->max_allocation = UINT64_C(16) << 32; /* see pco_at */
     facts->features = ocl_find_features(asked, facts);
     char aliases[128];
     ocl_find_aliases(facts, aliases, sizeof aliases);
@@ -383,7 +384,7 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
         .memory = facts.memory,
         .max_allocation = facts.max_allocation,
         .max_binding = facts.limits.max_binding,
-        .buffer_alignment = facts.limits.offset_alignment,
+        .buffer_alignment = facts.alignment,
         .max_workgroup = facts.limits.max_workgroup,
         .shared_memory = facts.limits.shared_memory,
         .features = facts.features,

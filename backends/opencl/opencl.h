@@ -4,7 +4,7 @@
  *   error.c   error codes in words, statuses, log lines, memory
  *   devices.c which devices there are, and what they can do
  *   device.c  open and close: context, queue, limits, memory left, profiling
- *   buffer.c  memory, and the sub-buffers through which kernels see windows of it
+ *   buffer.c  memory
  *   program.c kernel code: compiled, cached
  *   record.c  a list of dispatches made ready to enqueue
  *   queue.c   submit, wait, timings */
@@ -20,7 +20,7 @@
 #define OCL_API_FUNCTIONS(X)                                                                                \
     X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo)                                   \
     X(CreateContext) X(ReleaseContext) X(CreateCommandQueue) X(ReleaseCommandQueue)                         \
-    X(CreateBuffer) X(CreateSubBuffer) X(ReleaseMemObject)                                                  \
+    X(CreateBuffer) X(ReleaseMemObject)                                                  \
     X(EnqueueWriteBuffer) X(EnqueueReadBuffer) X(EnqueueCopyBuffer)                                         \
     X(CreateProgramWithSource) X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram)                 \
     X(GetProgramInfo) X(GetProgramBuildInfo)                                                                \
@@ -56,7 +56,7 @@ typedef struct ocl_program {
     int32_t specs[PCO_GPU_MAX_SPECS];
 } ocl_program;
 
-enum { OCL_FIGURES = 4, OCL_OPTIONS_ROOM = 1024, OCL_PROGRAM_BUCKETS = 64, OCL_WINDOW_BUCKETS = 32, OCL_TICKETS = 64 };
+enum { OCL_FIGURES = 4, OCL_OPTIONS_ROOM = 1024, OCL_PROGRAM_BUCKETS = 64, OCL_TICKETS = 64 };
 
 struct pco_device {
     pco_gpu_device gpu; /* first: gpu/ sees only this */
@@ -83,26 +83,12 @@ struct pco_device {
     cl_event events[OCL_TICKETS];
 };
 
-/* A part of a buffer as kernels see it, shared by all recordings that use the same one. */
-typedef struct ocl_window {
-    struct ocl_window *next;
-    cl_mem mem;
-    uint64_t offset, bytes;
-    uint32_t refs;
-} ocl_window;
-
 struct pco_buffer {
     cl_mem mem;
     uint64_t bytes;   /* as asked for */
     uint64_t room;    /* as allocated, a multiple of 16 */
     uint64_t counted; /* how much of it counts as device memory */
-    ocl_window *windows[OCL_WINDOW_BUCKETS];
 };
-
-typedef struct ocl_use {
-    pco_buffer *buffer;
-    ocl_window *window;
-} ocl_use;
 
 typedef struct ocl_step {
     cl_kernel kernel; /* all arguments set; NULL: an empty grid */
@@ -116,8 +102,6 @@ struct pco_gpu_recording {
     uint32_t count, per_segment;
     uint32_t timed;
     ocl_step *steps;
-    uint32_t n_uses;
-    ocl_use *uses;
 };
 
 /* api.c */
@@ -152,6 +136,7 @@ typedef struct ocl_facts {
     uint32_t type; /* pco_device_type */
     uint32_t vendor_id;
     uint32_t features, unified, correctly_rounded, has_bytes, kernel_limit_unknown, clock_unknown;
+    uint32_t alignment; /* of tensors in a buffer, bytes */
     uint64_t memory, max_allocation;
     uint64_t identity;
     pco_gpu_limits limits;
@@ -167,10 +152,6 @@ extern const pco_device_api ocl_device_api;
 
 /* buffer.c */
 extern const pco_buffer_api ocl_buffer_api;
-/* The memory of a window; *window is NULL when it is the whole buffer, else it must be let go. */
-PCO_NODISCARD pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes,
-                                         cl_mem *mem, ocl_window **window, pco_error *err);
-void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window);
 
 /* program.c */
 PCO_NODISCARD pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *specs, uint32_t n_specs,

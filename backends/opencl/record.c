@@ -12,31 +12,29 @@ static void ocl_discard(pco_gpu_device *gpu, pco_gpu_recording *recording)
         if (recording->steps[i].event) device->api->ReleaseEvent(recording->steps[i].event);
         if (recording->steps[i].kernel) device->api->ReleaseKernel(recording->steps[i].kernel);
     }
-    for (uint32_t i = 0; i < recording->n_uses; i++)
-        ocl_window_drop(device, recording->uses[i].buffer, recording->uses[i].window);
     ocl_release(gpu->host, recording->steps);
-    ocl_release(gpu->host, recording->uses);
     ocl_release(gpu->host, recording);
 }
 
-static pco_status ocl_set_buffers(pco_device *device, pco_gpu_recording *recording, const pco_plan *plan,
-                                  const pco_gpu_dispatch *dispatch, cl_kernel kernel, pco_error *err)
+/* The buffers, and behind them where the windows begin, in units of 16 bytes. */
+static pco_status ocl_set_buffers(pco_device *device, const pco_plan *plan, const pco_gpu_dispatch *dispatch,
+                                  cl_kernel kernel, pco_error *err)
 {
+    cl_uint8 at;
+    memset(&at, 0, sizeof at);
     for (uint32_t i = 0; i < dispatch->n_bindings; i++) {
         const pco_gpu_binding *binding = &dispatch->bindings[i];
-        if (binding->buffer >= plan->n_buffers || binding->bytes > device->gpu.limits.max_binding)
+        const pco_buffer *buffer = binding->buffer < plan->n_buffers ? plan->buffers[binding->buffer] : NULL;
+        if (!buffer || binding->bytes > device->gpu.limits.max_binding || binding->offset % 16 ||
+            binding->offset > buffer->room || binding->bytes > buffer->room - binding->offset)
             return ocl_fail(err, PCO_ERROR_INTERNAL, "kernel %s: binding %u is no window of a buffer",
                             pco_gpu_row(&device->gpu, dispatch->kernel)->name, i);
-        pco_buffer *buffer = plan->buffers[binding->buffer];
-        cl_mem mem = NULL;
-        ocl_window *window = NULL;
-        pco_status status = ocl_window_take(device, buffer, binding->offset, binding->bytes, &mem, &window, err);
-        if (status != PCO_OK) return status;
-        if (window) recording->uses[recording->n_uses++] = (ocl_use){.buffer = buffer, .window = window};
-        cl_int code = device->api->SetKernelArg(kernel, i, sizeof mem, &mem);
+        at.s[i] = (cl_uint)(binding->offset / 16);
+        cl_int code = device->api->SetKernelArg(kernel, i, sizeof buffer->mem, &buffer->mem);
         if (code != CL_SUCCESS) return ocl_fail_code(device, err, code, "setting a buffer argument");
     }
-    return PCO_OK;
+    cl_int code = device->api->SetKernelArg(kernel, dispatch->n_bindings, sizeof at, &at);
+    return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "setting where windows begin");
 }
 
 static pco_status ocl_set_params(pco_device *device, const pco_gpu_dispatch *dispatch, cl_kernel kernel, pco_error *err)
@@ -45,14 +43,14 @@ static pco_status ocl_set_params(pco_device *device, const pco_gpu_dispatch *dis
     memset(halves, 0, sizeof halves);
     memcpy(halves, dispatch->params, dispatch->n_params * sizeof dispatch->params[0]);
     for (cl_uint i = 0; i < 2; i++) {
-        cl_int code = device->api->SetKernelArg(kernel, dispatch->n_bindings + i, sizeof halves[i], &halves[i]);
+        cl_int code = device->api->SetKernelArg(kernel, dispatch->n_bindings + 1 + i, sizeof halves[i], &halves[i]);
         if (code != CL_SUCCESS) return ocl_fail_code(device, err, code, "setting the parameters");
     }
     return PCO_OK;
 }
 
-static pco_status ocl_record_step(pco_device *device, pco_gpu_recording *recording, const pco_plan *plan,
-                                  const pco_gpu_dispatch *dispatch, ocl_step *step, pco_error *err)
+static pco_status ocl_record_step(pco_device *device, const pco_plan *plan, const pco_gpu_dispatch *dispatch,
+                                  ocl_step *step, pco_error *err)
 {
     if (dispatch->n_bindings > PCO_GPU_MAX_BINDINGS || dispatch->n_params > PCO_GPU_MAX_PARAMS)
         return ocl_fail(err, PCO_ERROR_INTERNAL, "a dispatch with too many bindings or parameters");
@@ -75,7 +73,7 @@ static pco_status ocl_record_step(pco_device *device, pco_gpu_recording *recordi
     if (!step->kernel)
         return ocl_fail_code(device, err, code == CL_OUT_OF_RESOURCES ? CL_OUT_OF_HOST_MEMORY : code,
                              "creating a kernel");
-    status = ocl_set_buffers(device, recording, plan, dispatch, step->kernel, err);
+    status = ocl_set_buffers(device, plan, dispatch, step->kernel, err);
     return status == PCO_OK ? ocl_set_params(device, dispatch, step->kernel, err) : status;
 }
 
@@ -86,14 +84,9 @@ static pco_status ocl_record(pco_gpu_device *gpu, const pco_plan *plan, const pc
     *out = NULL;
     pco_status status = ocl_alive(device, err);
     if (status != PCO_OK) return status;
-    size_t n_bindings = 0;
-    for (uint32_t i = 0; i < count; i++) n_bindings += list[i].n_bindings;
     pco_gpu_recording *recording = ocl_allocate(gpu->host, sizeof *recording);
-    if (recording) {
-        recording->steps = ocl_allocate(gpu->host, count * sizeof *recording->steps);
-        recording->uses = ocl_allocate(gpu->host, n_bindings * sizeof *recording->uses);
-    }
-    if (!recording || !recording->steps || !recording->uses) {
+    if (recording) recording->steps = ocl_allocate(gpu->host, count * sizeof *recording->steps);
+    if (!recording || !recording->steps) {
         status = ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u dispatches", count);
         goto fail;
     }
@@ -101,7 +94,7 @@ static pco_status ocl_record(pco_gpu_device *gpu, const pco_plan *plan, const pc
     recording->per_segment = per_segment ? per_segment : count ? count : 1;
     recording->timed = gpu->profile;
     for (uint32_t i = 0; i < count; i++) {
-        status = ocl_record_step(device, recording, plan, &list[i], &recording->steps[i], err);
+        status = ocl_record_step(device, plan, &list[i], &recording->steps[i], err);
         if (status != PCO_OK) goto fail;
     }
     *out = recording;
