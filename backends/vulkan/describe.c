@@ -36,17 +36,27 @@ static const struct {
 };
 enum { VK_N_DRIVERS = sizeof vk_drivers / sizeof vk_drivers[0] };
 
+/* NVIDIA's driver counts in other bits than Vulkan's own versions. */
+static void vk_driver_version(char *out, size_t room, VkDriverId driver, uint32_t version)
+{
+    uint32_t part[3] = {VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version), VK_API_VERSION_PATCH(version)};
+    if (driver == VK_DRIVER_ID_NVIDIA_PROPRIETARY)
+        part[0] = version >> 22, part[1] = version >> 14 & 255, part[2] = version >> 6 & 255;
+    snprintf(out, room, "%u.%u.%u", part[0], part[1], part[2]);
+}
+
 static void vk_describe_names(pco_device_info *info, const vk_report *report)
 {
+    char numbers[32];
     const VkPhysicalDeviceDriverProperties *driver = &report->driver;
     uint32_t version = report->core.driverVersion;
+    vk_driver_version(numbers, sizeof numbers, driver->driverID, version);
     snprintf(info->name, sizeof info->name, "%s", report->core.deviceName);
     if (driver->driverName[0] && driver->driverInfo[0])
         snprintf(info->driver, sizeof info->driver, "%.126s %.126s", driver->driverName, driver->driverInfo);
     else
-        snprintf(info->driver, sizeof info->driver, "%.200s%s%u.%u.%u", driver->driverName,
-                 driver->driverName[0] ? " " : "", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
-                 VK_API_VERSION_PATCH(version));
+        snprintf(info->driver, sizeof info->driver, "%.200s%s%s", driver->driverName, driver->driverName[0] ? " " : "",
+                 numbers);
     for (uint32_t i = 0; i < VK_N_DRIVERS; i++) {
         if (driver->driverID != (VkDriverId)vk_drivers[i].id) continue;
         snprintf(info->platform, sizeof info->platform, "%s", vk_drivers[i].platform);
@@ -56,8 +66,7 @@ static void vk_describe_names(pco_device_info *info, const vk_report *report)
     info->device_id = report->core.deviceID;
     snprintf(info->api, sizeof info->api, "Vulkan %u.%u.%u", VK_API_VERSION_MAJOR(report->core.apiVersion),
              VK_API_VERSION_MINOR(report->core.apiVersion), VK_API_VERSION_PATCH(report->core.apiVersion));
-    snprintf(info->driver_version, sizeof info->driver_version, "%u.%u.%u (0x%08x)", VK_API_VERSION_MAJOR(version),
-             VK_API_VERSION_MINOR(version), VK_API_VERSION_PATCH(version), version); /* some count otherwise */
+    snprintf(info->driver_version, sizeof info->driver_version, "%s (0x%08x)", numbers, version);
     uint64_t half[2];
     for (uint32_t i = 0; i < 2; i++) {
         uint64_t hash = vk_hash(i, report->id.deviceUUID, VK_UUID_SIZE);

@@ -227,10 +227,26 @@ static void test_timings(void **state)
     assert_int_equal(out[2].nanoseconds, 0); /* no room for it */
 }
 
+/* A driver's version as its vendor counts: NVIDIA packs them otherwise than Vulkan does, Mesa does not. */
+static void test_versions(void **state)
+{
+    (void)state;
+    vk_report report = {.core = {.vendorID = 0x10de, .driverVersion = 0x9127c100, .deviceName = "a card"}};
+    vk_physical physical = {.has = 0};
+    report.driver.driverID = VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+    vk_describe(&physical, &report);
+    assert_string_equal(physical.info.driver_version, "580.159.4 (0x9127c100)");
+    assert_string_equal(physical.info.driver, "580.159.4");
+    report.core.driverVersion = VK_MAKE_API_VERSION(0, 26, 2, 6);
+    report.driver.driverID = VK_DRIVER_ID_MESA_RADV;
+    vk_describe(&physical, &report);
+    assert_string_equal(physical.info.driver_version, "26.2.6 (0x06802006)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs), cmocka_unit_test(test_product),
                                        cmocka_unit_test(test_matrix), cmocka_unit_test(test_attention_arrays),
-                                       cmocka_unit_test(test_timings)};
+                                       cmocka_unit_test(test_timings), cmocka_unit_test(test_versions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
