@@ -245,8 +245,8 @@ static void test_versions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs), cmocka_unit_test(test_product),
-                                       cmocka_unit_test(test_matrix), cmocka_unit_test(test_attention_arrays),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs),   cmocka_unit_test(test_product),
+                                       cmocka_unit_test(test_matrix),  cmocka_unit_test(test_attention_arrays),
                                        cmocka_unit_test(test_timings), cmocka_unit_test(test_versions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
