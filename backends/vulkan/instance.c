@@ -84,7 +84,8 @@ pco_status vk_instance_create(pco_backend *backend, pco_error *err)
     };
     VkResult result = VK_MAKE(&backend->instance, create, &info, NULL);
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "the Vulkan loader found no driver");
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED,
+                       "the Vulkan loader found no driver that it can open (VK_LOADER_DEBUG=error,driver says why)");
     if (result != VK_SUCCESS)
         return vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan instance: %s (%d)", vk_result_name(result), (int)result);
     const char *missing = NULL;
