@@ -305,7 +305,7 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;
     if (z.rows < ATTENTION_FEW_ROWS) return many && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
     /* ATTENTION_MATRIX is offered and judged, and not chosen: its smallest weights can be off by more than their bound
-     * (docs/numerics.md), and no GPU has computed it. */
+     * (docs/numerics.md), and no GPU has been timed with it. */
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
