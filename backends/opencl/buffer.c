@@ -1,4 +1,4 @@
-/* Buffers. */
+/* Memory of the device. */
 #include "opencl.h"
 
 #include <string.h>

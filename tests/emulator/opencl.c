@@ -36,7 +36,6 @@ struct _cl_command_queue {
 struct _cl_mem {
     struct _cl_mem *next; /* buffers, by offset */
     size_t offset, bytes;
-    int is_window;
 };
 struct _cl_program {
     uint32_t refs;
@@ -268,33 +267,15 @@ API cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, si
     return made;
 }
 
-API cl_mem CL_API_CALL clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
-                                         const void *info, cl_int *status)
-{
-    const cl_buffer_region *region = info;
-    struct _cl_mem *made = NULL;
-    (void)flags, (void)type;
-    if (region->origin % ALIGNMENT || !region->size || region->origin > buffer->bytes ||
-        region->size > buffer->bytes - region->origin)
-        *status = CL_INVALID_VALUE;
-    else
-        *status = (made = calloc(1, sizeof *made)) ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
-    if (made)
-        *made = (struct _cl_mem){.offset = buffer->offset + region->origin, .bytes = region->size, .is_window = 1};
-    return made;
-}
-
 API cl_int CL_API_CALL clReleaseMemObject(cl_mem mem)
 {
     struct _cl_mem **link = &the_buffers;
-    if (!mem->is_window) {
-        while (*link != mem) link = &(*link)->next;
-        *link = mem->next;
-        /* gives the pages back where whole ones are free */
-        const size_t page = 4096, first = (mem->offset + page - 1) / page * page;
-        const size_t end = (mem->offset + mem->bytes) / page * page;
-        if (end > first) madvise(the_memory + first, end - first, MADV_REMOVE);
-    }
+    while (*link != mem) link = &(*link)->next;
+    *link = mem->next;
+    /* gives the pages back where whole ones are free */
+    const size_t page = 4096, first = (mem->offset + page - 1) / page * page;
+    const size_t end = (mem->offset + mem->bytes) / page * page;
+    if (end > first) madvise(the_memory + first, end - first, MADV_REMOVE);
     free(mem);
     return CL_SUCCESS;
 }

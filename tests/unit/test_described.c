@@ -168,6 +168,45 @@ static int described_attends(pco_device *device, int64_t depth, int64_t values)
     return found;
 }
 
+/* The gradients of attention, one head of `size` rows and keys: does the device take them as one operation? */
+static pco_status described_gradient(pco_device *device, int64_t size)
+{
+    pco_scaled_dot_product_attention_backward_attrs attrs = {.heads_first = 1};
+    pco_tensor tensors[7];
+    pco_node node = {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD,
+                     .n_inputs = 7,
+                     .n_outputs = 3,
+                     .inputs = {0, 1, 2, PCO_NONE, PCO_NONE, PCO_NONE, 3},
+                     .outputs = {4, 5, 6},
+                     .variant = PCO_NONE,
+                     .attrs_size = sizeof attrs,
+                     .attrs = &attrs,
+                     .name = "gradient"};
+    for (int i = 0; i < 7; i++)
+        tensors[i] = (pco_tensor){.dtype = PCO_F32,
+                                  .kind = i < 4 ? PCO_KIND_INPUT : PCO_KIND_OUTPUT,
+                                  .rank = 4,
+                                  .alias = PCO_NONE,
+                                  .shape = {1, 1, size, 8},
+                                  .bytes = (uint64_t)size * 8 * 4,
+                                  .name = "t"};
+    const pco_part part = {.size = sizeof part, .n_tensors = 7, .n_nodes = 1, .tensors = tensors, .nodes = &node};
+    pco_error why;
+    return pco_gpu_program_api.supports(device, &part, 0, &why);
+}
+
+/* A GPU, too, is left the decomposition, from 2^15 scores on and up to 256 MiB of them. */
+static void test_gradient(void **state)
+{
+    (void)state;
+    vk_physical physical;
+    pco_device device = described_card(&physical);
+    assert_int_equal(described_gradient(&device, 181), PCO_OK);
+    assert_int_equal(described_gradient(&device, 182), PCO_ERROR_UNSUPPORTED);
+    assert_int_equal(described_gradient(&device, 8192), PCO_ERROR_UNSUPPORTED);
+    assert_int_equal(described_gradient(&device, 8193), PCO_OK);
+}
+
 /* Bytes of the arrays that attention_matrix.kern declares, one after the other. */
 static uint32_t described_arrays(const uint32_t matrix[3], uint32_t invocations, uint32_t depth, uint32_t values)
 {
@@ -245,8 +284,9 @@ static void test_versions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs),   cmocka_unit_test(test_product),
-                                       cmocka_unit_test(test_matrix),  cmocka_unit_test(test_attention_arrays),
-                                       cmocka_unit_test(test_timings), cmocka_unit_test(test_versions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_needs),    cmocka_unit_test(test_product),
+                                       cmocka_unit_test(test_matrix),   cmocka_unit_test(test_attention_arrays),
+                                       cmocka_unit_test(test_gradient), cmocka_unit_test(test_timings),
+                                       cmocka_unit_test(test_versions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
