@@ -175,6 +175,8 @@ static pco_status beam_run(beam_search *s, pco_beam_fn receive, void *user)
     const pco_model_spec *spec = &s->model->file->spec;
     const int64_t most = s->params->max_tokens && s->params->max_tokens < s->room ? s->params->max_tokens : s->room;
     const pco_beam_rules rules = {.beams = s->how.beams,
+                                  .never = s->model->file->never,
+                                  .n_never = s->model->file->n_never,
                                   .vocab_size = spec->vocab_size[PCO_DECODER],
                                   .max_tokens = most,
                                   .length_penalty = s->how.length_penalty,

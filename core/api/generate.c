@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,14 @@ static pco_status api_emit(api_generation *g, int32_t id, int show, int64_t step
     return status;
 }
 
+/* Of an encoder-decoder. */
+static pco_status api_step(const pco_model *model, int32_t id, pco_error *err)
+{
+    const pco_status status = pco_seq2seq_step(model->seq2seq, id, model->logits, err);
+    for (uint32_t i = 0; i < model->file->n_never && !status; i++) model->logits[model->file->never[i]] = -INFINITY;
+    return status;
+}
+
 /* The model reads the token that the sequence ends with. */
 static pco_status api_advance(api_generation *g)
 {
@@ -61,7 +70,7 @@ static pco_status api_advance(api_generation *g)
     const api_draft_step step = {&g->sampler, generated, most ? most - generated - 1 : INT64_MAX};
     if (g->draft.model) return api_draft_advance(&g->draft, g->sequence, &step, g->err);
     if (g->model->causal) return api_read(g->sequence, g->model->logits, NULL, NULL, g->err);
-    return pco_seq2seq_step(g->model->seq2seq, sequence->ids[sequence->count - 1], g->model->logits, g->err);
+    return api_step(g->model, sequence->ids[sequence->count - 1], g->err);
 }
 
 static int api_ends_text(const void *user, int32_t id) { return api_ends(user, id); }
@@ -230,8 +239,7 @@ static pco_status api_begin_target(api_generation *g)
     const int32_t *ids;
     int32_t *made;
     size_t count;
-    pco_status status =
-        pco_seq2seq_step(model->seq2seq, model->file->spec.decoder_start_token_id, model->logits, g->err);
+    pco_status status = api_step(model, model->file->spec.decoder_start_token_id, g->err);
     if (!status)
         status = api_ids(g, g->params->prefix, g->params->prefix_ids, g->params->prefix_count, -1, &ids, &count, &made);
     if (status) return status;

@@ -14,7 +14,7 @@
 typedef struct tokenizer_arguments {
     const char *action, *file, *text, *out;
     int64_t size, columns[2];
-    int kind, n_columns, no_special;
+    int kind, n_columns, no_special, target;
     tokenize_options tokenize;
 } tokenizer_arguments;
 
@@ -56,6 +56,7 @@ static const cli_option TOKENIZER_OPTIONS[] = {
     {CLI_FLAG("--json", ARGUMENTS, tokenize.json), .uses = ACTION_ENCODE | ACTION_DECODE | ACTION_BENCH},
     {CLI_FLAG("--special", ARGUMENTS, tokenize.special), .uses = ACTION_ENCODE},
     {CLI_FLAG("--ends", ARGUMENTS, tokenize.ends), .uses = ACTION_ENCODE},
+    {CLI_FLAG("--target", ARGUMENTS, target), .uses = ACTION_ENCODE | ACTION_DECODE},
     {CLI_NUMBER("--seconds", ARGUMENTS, tokenize.seconds, 0, 3600), .uses = ACTION_BENCH},
 };
 
@@ -147,7 +148,8 @@ static int tokenizer_use(const tokenizer_arguments *a, unsigned action)
     pco_writer out = {0};
     char *text = NULL;
     size_t size = 0;
-    if (pco_tokenizer_open(a->file, &tokenizer, &err)) return cli_fail(&err);
+    if (a->target ? pco_tokenizer_open_target(a->file, &tokenizer, &err) : pco_tokenizer_open(a->file, &tokenizer, &err))
+        return cli_fail(&err);
     int failed = !cli_read_text(a->text ? a->text : "-", &text, &size);
     if (!failed) {
         pco_status status = action == ACTION_ENCODE   ? tokenize_encode(tokenizer, text, size, options, &out, &err)
@@ -176,8 +178,8 @@ const cli_command cli_tokenizer = {
     .help =
         "usage: portico tokenizer train FILE --kind bpe|char [--size N] --out F.json [--columns A[,B]] "
         "[--no-special]\n"
-        "       portico tokenizer encode TOKENIZER [FILE] [--lines] [--json] [--special] [--ends]\n"
-        "       portico tokenizer decode TOKENIZER [FILE] [--lines] [--json]\n"
+        "       portico tokenizer encode TOKENIZER [FILE] [--lines] [--json] [--special] [--ends] [--target]\n"
+        "       portico tokenizer decode TOKENIZER [FILE] [--lines] [--json] [--target]\n"
         "       portico tokenizer bench TOKENIZER [FILE] [--seconds S] [--json]\n\n"
         "`train` writes a vocabulary that configs of portico train name as \"tokenizer\". `char`: each character of "
         "the text\n"
@@ -192,6 +194,7 @@ const cli_command cli_tokenizer = {
         "  --json          each line is a JSON string, and a JSON list of ids; of bench: the figures\n"
         "  --special       control tokens that the text spells out become ids\n"
         "  --ends          what the model wants around a text, as BOS in front\n"
+        "  --target        of a folder that has two, as Marian's, that of what is written\n"
         "  --seconds S     bench goes on that long (1)\n\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     CLI_OPTIONS(TOKENIZER_OPTIONS),

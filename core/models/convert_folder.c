@@ -327,6 +327,7 @@ static pco_status folder_copy_place(const folder_job *f, const char *place, pco_
         "special_tokens_map.json",
         "added_tokens.json",
         "vocab.json",
+        "target_vocab.json",
         "merges.txt",
         "vocab.txt",
         "tokenizer.model",

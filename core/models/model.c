@@ -138,6 +138,31 @@ static pco_status model_add_ends(pco_model_file *file, const cJSON *root, const 
     return PCO_OK;
 }
 
+/* "bad_words_ids": lists of one token each, of an encoder-decoder. Marian's has its padding there, whose logit is 0. */
+static pco_status model_add_never(pco_model_file *file, const cJSON *root, const char *path, pco_error *err)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "bad_words_ids"), *item;
+    if (file->spec.decoder_only || file->spec.encoder_only || !list || cJSON_IsNull(list)) return PCO_OK;
+    cJSON_ArrayForEach(item, list)
+    {
+        int64_t id;
+        if (!cJSON_IsArray(item) || !pco_json_whole(item->child, &id) || id < 0 ||
+            id >= file->spec.vocab_size[PCO_DECODER])
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: 'bad_words_ids' must be a list of lists of tokens", path);
+        if (item->child->next)
+            return pco_fail(
+                err, PCO_ERROR_UNSUPPORTED,
+                "%s: 'bad_words_ids' with several tokens behind each other is not supported; take that list "
+                "out if they may be written",
+                path);
+        int32_t *more = realloc(file->never, ((size_t)file->n_never + 1) * sizeof *more);
+        if (!more) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+        file->never = more;
+        file->never[file->n_never++] = (int32_t)id;
+    }
+    return PCO_OK;
+}
+
 /* The tokenizer of a folder as Hugging Face's; of an encoder-decoder perhaps one for each side, in folders of it. None
  * is no error: ids alone can be run and judged. */
 static pco_status model_open_tokenizers(const char *folder, const char *path, pco_model_file *file, pco_error *err)
@@ -147,6 +172,12 @@ static pco_status model_open_tokenizers(const char *folder, const char *path, pc
     pco_error why;
     pco_status status = pco_tokenizer_open_folder(folder, &file->target, &why);
     file->source = file->target;
+    if (!status && !file->spec.decoder_only && !file->spec.encoder_only) {
+        pco_tokenizer *target = NULL;
+        status = pco_tokenizer_open_target(folder, &target, &why);
+        if (!status) file->target = target;
+        if (status == PCO_ERROR_NOT_FOUND) status = PCO_OK;
+    }
     const int pair = status == PCO_ERROR_NOT_FOUND && !file->spec.decoder_only && !file->spec.encoder_only;
     for (int side = 0; side < 2 && pair; side++) {
         char *place = NULL;
@@ -168,7 +199,8 @@ static pco_status model_open_tokenizers(const char *folder, const char *path, pc
     return status;
 }
 
-/* What ends a text, also by generation_config.json, and the tokenizer of a folder as Hugging Face's. */
+/* What ends a text and what is never written, also by generation_config.json, and the tokenizer of a folder as Hugging
+ * Face's. */
 static pco_status model_read_hub(const char *folder, const char *path, const cJSON *root, pco_model_file *file,
                                  pco_error *err)
 {
@@ -177,6 +209,8 @@ static pco_status model_read_hub(const char *folder, const char *path, const cJS
     pco_status status = model_add_ends(file, root, path, err);
     if (!status) status = pco_json_load_if(folder, "generation_config.json", &name, &generation, err);
     if (!status && generation) status = model_add_ends(file, generation, name, err);
+    if (!status) status = model_add_never(file, root, path, err);
+    if (!status && generation) status = model_add_never(file, generation, name, err);
     cJSON_Delete(generation);
     free(name);
     return status ? status : model_open_tokenizers(folder, path, file, err);
@@ -389,6 +423,7 @@ void pco_model_file_close(pco_model_file *file)
     pco_tokenizer_destroy(file->target);
     pco_gguf_close(file->gguf);
     pco_weights_close(file->safetensors);
+    free(file->never);
     free(file->path);
     free(file);
 }

@@ -18,6 +18,8 @@ typedef struct pco_model_file {
                                        differ; NULL when the file has none */
     int32_t ends[PCO_MODEL_ENDS];   /* tokens that end a text, beside those that the tokenizer knows of */
     uint32_t n_ends;
+    int32_t *never; /* [n_never]: what an encoder-decoder of Hugging Face must not write ("bad_words_ids"); owned */
+    uint32_t n_never;
     pco_gguf *gguf; /* what holds the weights; also of a file of llama2.c */
     pco_weights *safetensors;
 } pco_model_file;

@@ -34,7 +34,8 @@ struct pco_beams {
     beam_candidate *open;    /* [beams] of those that go on */
     beam_ended *ended;       /* [beams], the best first */
     int64_t n_best, n_open, n_ended;
-    int hopeless; /* no text under way can become better than those that have ended */
+    unsigned char *never; /* [vocab_size]: 1 where no text gets it; or NULL */
+    int hopeless;         /* no text under way can become better than those that have ended */
     int32_t *text;
 };
 
@@ -48,13 +49,16 @@ pco_status pco_beams_create(const pco_beam_rules *rules, pco_beams **out, pco_er
         beams->best = malloc(n * sizeof *beams->best);
         beams->open = malloc(n * sizeof *beams->open);
         beams->ended = malloc(n * sizeof *beams->ended);
+        if (rules->n_never) beams->never = calloc((size_t)rules->vocab_size, 1);
     }
-    if (!beams || !beams->scores || !beams->best || !beams->open || !beams->ended) {
+    if (!beams || !beams->scores || !beams->best || !beams->open || !beams->ended ||
+        (rules->n_never && !beams->never)) {
         pco_beams_destroy(beams);
         *out = NULL;
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %zu beams", n);
     }
     for (size_t i = 0; i < n; i++) beams->scores[i] = i ? beam_closed : 0;
+    for (uint32_t i = 0; i < rules->n_never; i++) beams->never[rules->never[i]] = 1;
     return PCO_OK;
 }
 
@@ -67,6 +71,7 @@ void pco_beams_destroy(pco_beams *beams)
     free(beams->best);
     free(beams->open);
     free(beams->ended);
+    free(beams->never);
     free(beams->text);
     free(beams);
 }
@@ -123,6 +128,7 @@ static pco_status beams_collect(pco_beams *beams, const float *logits, pco_error
         if (status) return status;
         if (rules->normalized) total = 0;
         for (int64_t id = 0; id < rules->vocab_size; id++) {
+            if (beams->never && beams->never[id]) continue;
             const beam_candidate c = {beams->scores[b] + ((double)row[id] - total), b, (int32_t)id,
                                       last || rules->ends(rules->user, (int32_t)id)};
             beams_insert(beams->best, &beams->n_best, rules->beams, &c);
@@ -168,7 +174,7 @@ pco_status pco_beams_step(pco_beams *beams, const float *logits, int64_t *from, 
     pco_status status = beams_remember(beams, err);
     if (!status) status = beams_collect(beams, logits, err);
     if (status) return status;
-    *done = !(beams->best[0].score > -INFINITY);
+    *done = !beams->n_best || !(beams->best[0].score > -INFINITY);
     if (*done) return PCO_OK;
     beams_close(beams);
     for (int64_t i = 0; i < count && beams->n_open; i++) {

@@ -21,6 +21,9 @@ typedef struct pco_beam_rules {
     double length_penalty; /* a text of n tokens (its end included) scores log p / n^length_penalty */
     pco_beam_stopping stopping;
     int normalized; /* the logits are log-probabilities already; those of tokens that are excluded are -infinity */
+    const int32_t
+        *never; /* [n_never]: tokens that no text gets, though what they would have had counts: read at once */
+    uint32_t n_never;
     int (*ends)(const void *user, int32_t id); /* does a text end with this token? */
     const void *user;
 } pco_beam_rules;

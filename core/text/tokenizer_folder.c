@@ -35,26 +35,54 @@ static pco_status folder_open(const char *folder, text_config *config, pco_token
     if (folder_find(folder, FOLDER_NAMES("merges.txt"), merges) &&
         folder_find(folder, FOLDER_NAMES("vocab.json"), path))
         return text_files_bpe(path, merges, config, tokenizer, err);
+    if (folder_find(folder, FOLDER_NAMES("source.spm"), merges) &&
+        folder_find(folder, FOLDER_NAMES("vocab.json"), path))
+        return text_files_marian(path, merges, config, tokenizer, err);
     if (folder_find(folder, FOLDER_NAMES("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"), path))
         return text_files_pieces(path, config, tokenizer, err);
     if (folder_find(folder, FOLDER_NAMES("vocab.txt"), path)) return text_files_bert(path, config, tokenizer, err);
     return pco_fail(err, PCO_ERROR_NOT_FOUND,
-                    "%s: there is no tokenizer (tokenizer.json; vocab.json with merges.txt; tokenizer.model or "
-                    "spiece.model; vocab.txt)",
+                    "%s: there is no tokenizer (tokenizer.json; vocab.json with merges.txt or source.spm; "
+                    "tokenizer.model or spiece.model; vocab.txt)",
                     folder);
 }
 
-pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err)
+/* The opposite side of source.spm. */
+static pco_status folder_open_target(const char *folder, text_config *config, pco_tokenizer **tokenizer, pco_error *err)
+{
+    char path[4096], pieces[4096];
+    const char *vocab = text_config_flag(config, "separate_vocabs", 0) ? "target_vocab.json" : "vocab.json";
+    if (!folder_find(folder, FOLDER_NAMES("tokenizer.json"), path) &&
+        folder_find(folder, FOLDER_NAMES("source.spm"), path) &&
+        folder_find(folder, FOLDER_NAMES("target.spm"), pieces) && folder_find(folder, FOLDER_NAMES(vocab), path))
+        return text_files_marian(path, pieces, config, tokenizer, err);
+    return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s: there is no tokenizer of a target alone (%s with target.spm)",
+                    folder, vocab);
+}
+
+static pco_status folder_open_side(const char *folder,
+                                   pco_status (*open)(const char *, text_config *, pco_tokenizer **, pco_error *),
+                                   pco_tokenizer **tokenizer, pco_error *err)
 {
     text_config config;
     *tokenizer = NULL;
     if (strlen(folder) > 4000) return pco_fail(err, PCO_ERROR_INVALID, "the path of the folder is too long");
     pco_status status = text_config_open(folder, &config, err);
     if (status) return status;
-    status = folder_open(folder, &config, tokenizer, err);
+    status = open(folder, &config, tokenizer, err);
     if (!status) text_config_apply(&config, *tokenizer);
     text_config_close(&config);
     return status;
+}
+
+pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err)
+{
+    return folder_open_side(folder, folder_open, tokenizer, err);
+}
+
+pco_status pco_tokenizer_open_target(const char *folder, pco_tokenizer **tokenizer, pco_error *err)
+{
+    return folder_open_side(folder, folder_open_target, tokenizer, err);
 }
 
 static pco_status folder_gguf(const char *path, int is_llama2c, pco_tokenizer **tokenizer, pco_error *err)

@@ -171,6 +171,8 @@ struct pco_tokenizer {
     text_trie trie;        /* WordPiece, Unigram */
     double unk_score;      /* Unigram */
     text_sentence sentence;
+    pco_tokenizer *pieces; /* Marian: cuts texts into pieces, owned; whose names have other ids here */
+    int32_t *renamed;      /* [pieces->count]; owned */
 };
 
 /* tokens.c: room for `count` tokens with `bytes` bytes of text in all. NULL without memory. */
@@ -379,6 +381,9 @@ pco_status text_files_bert(const char *path, text_config *config, pco_tokenizer 
 pco_status text_files_bpe(const char *path, const char *merges_path, text_config *config, pco_tokenizer **tokenizer,
                           pco_error *err);
 pco_status text_files_pieces(const char *path, text_config *config, pco_tokenizer **tokenizer, pco_error *err);
+/* From vocab.json and a model of SentencePiece: one side of Marian (tokenizer_marian.c). Errors likewise. */
+pco_status text_files_marian(const char *vocab_path, const char *pieces_path, text_config *config,
+                             pco_tokenizer **tokenizer, pco_error *err);
 
 /* ---- tokenizer.json (tokenizer_json.c, tokenizer_json_steps.c) ---- */
 
@@ -477,6 +482,8 @@ typedef struct text_cached {
 
 struct text_run {
     const pco_tokenizer *tokenizer;
+    const pco_tokenizer *names; /* NULL, or what has ids of texts that `tokenizer` does not know: those ids, behind
+                                   tokenizer->count, stand for them */
     text_ids ids;
     text_merger merger;
     int control;       /* control tokens are found in the text */

@@ -50,19 +50,25 @@ pco_status text_llama_word(text_run *run, const char *text, size_t size)
         at += length;
     }
     if (!status) status = text_merger_run(merger, tokenizer, text, text_llama_pair, run->err);
-    int unknown = 0; /* the last one: of neighbours that are unknown SentencePiece makes one */
+    const int joined = tokenizer->sentence.model && !tokenizer->byte_fallback;
+    size_t from = size, end = size; /* what is unknown: of neighbours SentencePiece makes one */
     for (int32_t i = 0; i >= 0 && !status; i = merger->symbols[i].next) {
         const text_symbol *symbol = &merger->symbols[i];
         int32_t id = symbol->id;
         if (id <= LLAMA_FROZEN) id = LLAMA_FROZEN - id;
         if (id < 0) id = text_find_plain(tokenizer, text + symbol->begin, symbol->size);
-        const int alone = tokenizer->sentence.model && !tokenizer->byte_fallback;
-        if (id >= 0)
-            status = text_push(&run->ids, id, run->err);
-        else if (!alone || !unknown)
-            status = text_push_bytes(run, text + symbol->begin, symbol->size);
-        unknown = id < 0;
+        if (id < 0 && joined) {
+            if (from == size) from = symbol->begin;
+            end = (size_t)symbol->begin + symbol->size;
+            continue;
+        }
+        if (from < size) status = text_push_bytes(run, text + from, end - from);
+        from = size;
+        if (status) break;
+        status =
+            id >= 0 ? text_push(&run->ids, id, run->err) : text_push_bytes(run, text + symbol->begin, symbol->size);
     }
+    if (!status && from < size) status = text_push_bytes(run, text + from, end - from);
     return status;
 }
 

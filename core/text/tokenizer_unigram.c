@@ -49,7 +49,7 @@ static pco_status unigram_unknown(text_run *run, const char *text, size_t size)
     const pco_tokenizer *tokenizer = run->tokenizer;
     size_t known = 0;
     while (tokenizer->byte_fallback && known < size && tokenizer->byte_ids[(unsigned char)text[known]] >= 0) known++;
-    if (known == size || tokenizer->special.unk < 0) return text_push_bytes(run, text, size);
+    if (known == size || tokenizer->special.unk < 0 || run->names) return text_push_bytes(run, text, size);
     return text_push(&run->ids, tokenizer->special.unk, run->err);
 }
 

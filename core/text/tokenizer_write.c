@@ -384,7 +384,9 @@ pco_status pco_tokenizer_put_gguf(const pco_tokenizer *tokenizer, uint32_t rows,
     pco_status (*kind)(const write_job *job) = write_kind(tokenizer);
     pco_status status = write_check_around(tokenizer, err);
     *exact = 1;
-    if (!status && !kind) status = write_unsupported(&job, "takes whole words as tokens");
+    if (!status && !kind)
+        status = write_unsupported(&job, tokenizer->pieces ? "has its pieces and their ids in two files"
+                                                           : "takes whole words as tokens");
     if (!status) status = kind(&job);
     return status ? status : write_specials(tokenizer, kind == write_bert, ends, ends_count, out, err);
 }

@@ -25,6 +25,8 @@ void text_release(pco_tokenizer *tokenizer)
     free(tokenizer->tokens);
     free(tokenizer->pool);
     free(tokenizer->table);
+    free(tokenizer->renamed);
+    if (tokenizer->pieces) text_release(tokenizer->pieces);
     free(tokenizer);
 }
 
@@ -158,6 +160,8 @@ pco_status text_push_bytes(text_run *run, const char *bytes, size_t size)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
     pco_status status = PCO_OK;
+    const int32_t named = run->names && !tokenizer->byte_fallback ? text_find(run->names, bytes, size) : -1;
+    if (named >= 0) return text_push(&run->ids, (int32_t)tokenizer->count + named, run->err);
     for (size_t i = 0; i < size; i++) {
         if (tokenizer->byte_ids[(unsigned char)bytes[i]] >= 0) continue;
         if (tokenizer->special.unk >= 0) return text_push(&run->ids, tokenizer->special.unk, run->err);

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tokenizers.json and sentencepieces.json: tokenizers of several kinds with small vocabularies, texts, and what the
-packages `tokenizers` and `sentencepiece` make of them."""
+"""Writes tokenizers.json, sentencepieces.json and marian.json: tokenizers of several kinds with small vocabularies, texts,
+and what the packages `tokenizers`, `sentencepiece` and `transformers` make of them."""
 import base64
 import json
 import pathlib
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tokenizers"))
+import folders  # noqa: E402
 import kinds  # noqa: E402
 import pieces  # noqa: E402
 
@@ -38,6 +40,18 @@ def make_pieces(texts):
         yield {"name": name, "model": base64.b64encode(model).decode(), "ids": ids, "decoded": processor.decode(ids)}
 
 
+def make_marian(texts):
+    import transformers
+
+    for name, make in list(folders.MARIAN.items())[:-1]:
+        with tempfile.TemporaryDirectory() as place:
+            make(pathlib.Path(place))
+            tokenizer = transformers.MarianTokenizer.from_pretrained(place)
+            files = {path.name: base64.b64encode(path.read_bytes()).decode() if path.suffix == ".spm"
+                     else json.loads(path.read_text(encoding="utf-8")) for path in sorted(pathlib.Path(place).iterdir())}
+            yield {"name": name, "files": files, "sides": list(folders.marian_ids(tokenizer, texts))}
+
+
 def main():
     texts = list(kinds.texts(22, seed=7))
     made = []
@@ -49,6 +63,7 @@ def main():
                      "decoded": [tokenizer.decode(i) for i in ids] if tokenizer.decoder else None})
     assert len(made) == len(CHOSEN)
     write("tokenizers.json", {"texts": texts, "kinds": made})
+    write("marian.json", list(make_marian(texts)))
     write("sentencepieces.json", {"texts": texts, "models": list(make_pieces(texts))})
 
 

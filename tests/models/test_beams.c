@@ -143,6 +143,38 @@ static void test_rules(void **state)
     pco_beams_destroy(beams);
 }
 
+/* Tokens that no text gets, as transformers has them: their probability is not shared out among the others. */
+static void test_never(void **state)
+{
+    static const int32_t never[] = {2, 1};
+    const float logits[] = {0, 9, 3, 1};
+    (void)state;
+    for (uint32_t count = 1; count <= 2; count++) {
+        const pco_beam_rules rules = {.beams = 1,
+                                      .vocab_size = 4,
+                                      .max_tokens = 2,
+                                      .length_penalty = 1,
+                                      .never = never + (2 - count),
+                                      .n_never = count,
+                                      .ends = ends_with_0};
+        pco_beams *beams;
+        pco_beam_text text;
+        int64_t from[1];
+        int32_t ids[1];
+        int done = 0;
+        const int32_t best = count == 1 ? 2 : 3; /* 1 is never written, then 2 neither */
+        const double each = (double)logits[best] - log(1 + exp(9) + exp(3) + exp(1));
+        check_ok(pco_beams_create(&rules, &beams, &err));
+        while (!done) check_ok(pco_beams_step(beams, logits, from, ids, &done, &err));
+        assert_true(pco_beams_text(beams, 0, &text));
+        assert_int_equal(text.count, 2);
+        assert_int_equal(text.ids[0], best);
+        assert_int_equal(text.ids[1], best);
+        assert_true(fabs(text.log_probability - 2 * each) < 1e-9);
+        pco_beams_destroy(beams);
+    }
+}
+
 /* Where no token may follow, the search is over: without a text, or with those that have ended. */
 static void test_no_way_on(void **state)
 {
@@ -312,7 +344,8 @@ static void test_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules), cmocka_unit_test(test_no_way_on),
-                                       cmocka_unit_test(test_models), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_never), cmocka_unit_test(test_models),
+                                       cmocka_unit_test(test_refused)};
     if (argc != 2) return 2;
     golden = argv[1];
     return cmocka_run_group_tests_name("beams", tests, read_searches, drop_searches);

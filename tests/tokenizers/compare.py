@@ -15,7 +15,11 @@ import tempfile
 import kinds
 
 PIECES = pathlib.Path(__file__).resolve().parents[1] / "golden" / "sentencepieces.json"
+MARIAN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "marian.json"
 GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tokenizers.json"
+
+
+SPECIAL = (0, 1)  # of Marian: </s> and <unk>
 
 
 def lines_of(portico, action, path, values, special=True, more=()):
@@ -94,6 +98,46 @@ def compare_sentencepiece(portico, arguments, texts):
     return wrong
 
 
+def compare_sides(portico, name, folder, sides):
+    """`sides`: of source and target texts, the ids that transformers makes of them with their ends, and of the second the
+    texts that it makes of the ids."""
+    wrong = 0
+    for more, (texts, ids, decoded) in zip(([], ["--target"]), sides):
+        side = "target" if more else "source"
+        wrong += same(f"{name}, {side}", texts, lines_of(portico, "encode", folder, texts, more=["--ends", *more]), ids)
+        if decoded:
+            plain = [[i for i in line if i not in SPECIAL] for line in ids]  # which `decode` shows
+            ours = lines_of(portico, "decode", folder, plain, more=more)
+            wrong += same(f"{name}, {side}, decoded", plain, [text.strip() for text in ours], decoded)
+    return wrong
+
+
+def compare_marian(portico, arguments, texts):
+    import folders
+    import transformers
+
+    wrong = 0
+    for name, make in folders.MARIAN.items():
+        if arguments.only not in "folder_" + name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            make(pathlib.Path(folder))
+            theirs = transformers.MarianTokenizer.from_pretrained(folder)
+            wrong += compare_sides(portico, "folder_" + name, folder, folders.marian_ids(theirs, texts))
+    return wrong
+
+
+def compare_golden_marian(portico):
+    wrong = 0
+    for golden in json.loads(MARIAN.read_text(encoding="utf-8")):
+        with tempfile.TemporaryDirectory() as folder:
+            for file, content in golden["files"].items():
+                data = base64.b64decode(content) if file.endswith(".spm") else json.dumps(content).encode()
+                (pathlib.Path(folder) / file).write_bytes(data)
+            wrong += compare_sides(portico, golden["name"], folder, golden["sides"])
+    return wrong
+
+
 def compare_folders(portico, arguments, texts):
     import folders
     import sentencepiece
@@ -120,7 +164,7 @@ def compare_folders(portico, arguments, texts):
             theirs = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, file))
             ids = [front + i + behind for i in theirs.encode(texts)]
             wrong += same("folder_" + name, texts, lines_of(portico, "encode", folder, texts, False, ["--ends"]), ids)
-    return wrong
+    return wrong + compare_marian(portico, arguments, texts)
 
 
 def compare_words(portico, arguments, texts):
@@ -166,6 +210,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     wrong = compare_goldens(arguments.portico) + compare_golden_pieces(arguments.portico)
+    wrong += compare_golden_marian(arguments.portico)
     try:
         wrong += compare_package(arguments.portico, arguments)
     except ImportError as error:

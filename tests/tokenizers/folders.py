@@ -85,6 +85,44 @@ def llama(folder):
                                             "unk_token": "<unk>", "legacy": False, "added_tokens_decoder": decoder})
 
 
+def marian(folder, models=("unigram", "bpe"), separate=False):
+    """Two models of SentencePiece, and a vocabulary of its own: other numbers, some pieces left out, languages, and
+    characters that no model has."""
+    import sentencepiece
+
+    names = []
+    for file, model in zip(("source.spm", "target.spm"), models):
+        made = pieces.train(model, 250)
+        (folder / file).write_bytes(made)
+        of_model = sentencepiece.SentencePieceProcessor(model_proto=made)
+        names.append([of_model.id_to_piece(i) for i in range(of_model.get_piece_size())])
+    for side in range(2):
+        chosen = set(names[side] if separate else names[0] + names[1]) - {"<s>", "</s>", "<unk>", "<pad>"}
+        chosen = sorted(piece for i, piece in enumerate(sorted(chosen)) if i % 9)  # some are left out
+        front = ["</s>", "<unk>", ">>fra<<", ">>nob<<"] + ["\u2581", "噴", "頒噴", "\U0001F642", "ₐ", "<s>"][side * separate:]
+        vocab = {text: i for i, text in enumerate(dict.fromkeys(front + chosen[::-1] + ["<pad>"]))}
+        if side == 0 or separate:
+            write(folder, "target_vocab.json" if side else "vocab.json", vocab)
+    write(folder, "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate,
+                                            "source_lang": "eng", "target_lang": "fra", "model_max_length": 512})
+
+
+# The last has a table that is too large to be kept as a golden.
+MARIAN = {"marian": marian, "marian_separate": lambda f: marian(f, ("unigram_bare", "unigram"), True),
+          "marian_nmt": lambda f: marian(f, ("unigram_nmt", "unigram_fold"))}
+LANGUAGES = [">>fra<< a b", ">>fra<<", ">>xyz<< word", " >>fra<< not at the start", ">>a b<< c>>fra<<", "a >>nob<< b", ">>\n<<x",
+             ">><<", ">>", "", "噴頒噴 頒噴", "<s>a</s>"]
+
+def marian_ids(tokenizer, texts):
+    """Of each side texts, the ids that transformers makes of them, and the texts of the ids."""
+    texts = LANGUAGES + texts
+    # Special tokens that a text spells out become ids only where Portico is asked for that.
+    texts = [text for text in texts if not any(token in text for token in tokenizer.all_special_tokens)]
+    yield texts, tokenizer(texts, verbose=False)["input_ids"], None
+    ids = tokenizer(text_target=texts, verbose=False)["input_ids"]
+    yield texts, ids, tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
 FOLDERS = {"bert": bert, "bert_cased": lambda f: bert(f, False), "bert_accents": lambda f: bert(f, strip_accents=False),
            "gpt2": gpt2, "gpt2_prefix": gpt2_prefix, "roberta": roberta, "qwen2": qwen2, "clip": clip}
 

@@ -1,6 +1,7 @@
 #define CHECK_FOLDER
 #include "base/file.h"
 #include "base/philox.h"
+#include "base/writer.h"
 #include "check.h"
 #include "gguf_builder.h"
 #include "text/tokenizer.h"
@@ -482,6 +483,78 @@ static void layouts(void **state)
     check_fails(pco_tokenizer_open(path, &t, &err), PCO_ERROR_FORMAT, "no model of SentencePiece");
 }
 
+/* A piece of a model of SentencePiece: its text, a score of -1, and a type. */
+static void put_piece(pco_writer *out, const char *text, char type)
+{
+    const char size = (char)strlen(text);
+    const char head[] = {0x0A, (char)(size + 9), 0x0A, size}, tail[] = {0x15, 0, 0, (char)0x80, (char)0xBF, 0x18, type};
+    pco_write(out, head, sizeof head);
+    pco_write_text(out, text);
+    pco_write(out, tail, sizeof tail);
+}
+
+static void put_pieces(const char *folder, const char *name, const char *const *texts)
+{
+    char path[300];
+    pco_writer out = {0};
+    for (put_piece(&out, "<unk>", 2); *texts; texts++) put_piece(&out, *texts, 1);
+    check_ok(pco_writer_check(&out, name, &err));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    check_ok(pco_file_write(path, out.data, out.size, &err));
+    pco_writer_release(&out);
+}
+
+/* vocab.json with source.spm and target.spm, as of Marian: ids by what pieces are called. */
+static void marian(void **state)
+{
+    (void)state;
+    char folder[200];
+    pco_tokenizer *t;
+    snprintf(folder, sizeof folder, "%s/marian", check_folder);
+    check_ok(pco_folder_make(folder, &err));
+    put_pieces(folder, "source.spm",
+               (const char *const[]){"\xE2\x96\x81",
+                                     "\xE2\x96\x81"
+                                     "a",
+                                     "b", "c", NULL});
+    put_file(folder, "vocab.json",
+             "{\"</s>\": 0, \"<unk>\": 1, \"b\": 2, \"\xE2\x96\x81"
+             "a\": 3, \"\xC3\xA9\xC3\xA9\": 4, "
+             "\">>fra<<\": 5, \"<pad>\": 6}");
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "ab", PCO_ENCODE_EOS, IDS(3, 2, 0));
+    check_encode(t, "abc", 0, IDS(3, 2, 1)); /* a piece that the vocabulary lacks */
+    check_encode(t,
+                 "a\xC3\xA9\xC3\xA9"
+                 "b",
+                 0, IDS(3, 4, 2)); /* no piece, but the vocabulary has it */
+    check_encode(t,
+                 "a\xC3\xA9"
+                 "b",
+                 0, IDS(3, 1, 2));
+    check_encode(t, ">>fra<<ab", 0, IDS(5, 3, 2));
+    check_encode(t, ">>nob<<ab", 0, IDS(1, 3, 2));
+    check_encode(t, "</s>", PCO_ENCODE_SPECIAL, IDS(0));
+    assert_int_equal(pco_tokenizer_specials(t).pad, 6);
+    assert_int_equal(pco_tokenizer_adds_eos(t), 1);
+    pco_tokenizer_destroy(t);
+    check_fails(pco_tokenizer_open_target(folder, &t, &err), PCO_ERROR_NOT_FOUND, "target.spm");
+    put_pieces(folder, "target.spm", (const char *const[]){"\xE2\x96\x81", "b", NULL});
+    check_ok(pco_tokenizer_open_target(folder, &t, &err));
+    check_encode(t, "b", 0, IDS(1, 2));
+    pco_tokenizer_destroy(t);
+    put_file(folder, "tokenizer_config.json", "{\"separate_vocabs\": true}");
+    check_fails(pco_tokenizer_open_target(folder, &t, &err), PCO_ERROR_NOT_FOUND, "target_vocab.json");
+    put_file(folder, "vocab.json", "{\"</s>\": 0, \"<unk>\": 1, \"b\": 1}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "the id of 'b'");
+    put_file(folder, "vocab.json", "{\"</s>\": 0, \"b\": 1}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "lacks '<unk>'");
+    put_file(folder, "source.spm",
+             "\n\x05\n\x03"
+             "a");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "no model of SentencePiece");
+}
+
 #define JSON_BPE(normalizer, cut) \
     "{\"added_tokens\": [{\"id\": 4, \"content\": \"<s>\", \"special\": true, \"lstrip\": false, \"rstrip\": false, " \
     "\"single_word\": false, \"normalized\": false}], \"normalizer\": " normalizer ", \"pre_tokenizer\": " cut ", " \
@@ -583,11 +656,11 @@ static void json_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama),        cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
-        cmocka_unit_test(gpt2),         cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
-        cmocka_unit_test(trains_bpe),   cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
-        cmocka_unit_test(json_folders), cmocka_unit_test(bytes_come_back),   cmocka_unit_test(layouts),
-        cmocka_unit_test(json_bytes),
+        cmocka_unit_test(llama),      cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
+        cmocka_unit_test(gpt2),       cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
+        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
+        cmocka_unit_test(marian),     cmocka_unit_test(json_folders),      cmocka_unit_test(bytes_come_back),
+        cmocka_unit_test(layouts),    cmocka_unit_test(json_bytes),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
