@@ -310,12 +310,12 @@ for device in json.load(sys.stdin)["devices"]:
 }
 
 # lavapipe's subgroup has as many invocations as its vectors have lanes of 32 bits, and its own variable chooses them:
-# check_widths DEVICE TIER [conformance options]. Each width is what it is claimed to be, and passes.
+# check_widths DEVICE BITS TIER [conformance options]. Each width is what it is claimed to be, and passes.
 check_widths() {
-  local device=$1 tier=$2 status=0 bits got
-  shift 2
+  local device=$1 widths=$2 tier=$3 status=0 bits got
+  shift 3
   counted=(0 0 0)
-  for bits in 128 256 512 1024 2048; do
+  for bits in $widths; do
     export LP_NATIVE_VECTOR_WIDTH=$bits
     local logs=$build/logs/width-$bits
     mkdir -p "$logs"
