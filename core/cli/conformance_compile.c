@@ -166,6 +166,7 @@ static void compile_device(pco_json_writer *writer, const pco_conformance_result
     compile_text(writer, "device", device->id);
     compile_text(writer, "name", device->info->name);
     compile_text(writer, "driver", device->info->driver);
+    compile_text(writer, "not_in_build", device->info->not_in_build);
     compile_text(writer, "tier", pco_conformance_scope(result->tier, result->slice, scope));
     compile_text(writer, "message", result->message);
     for (int s = 0; s < PCO_CASE_STATES; s++) {
@@ -217,6 +218,7 @@ int conformance_print_compiled(const conformance_arguments *arguments, const pco
     fprintf(stderr, "conformance: %s; nothing was run\n",
             failed      ? "FAILED"
             : pipelines ? "all of it compiles"
-                        : "NOTHING COMPILED: the device's plugin describes no kernels");
+                        : "NOTHING COMPILED: the device's plugin describes no kernels; choose another with "
+                          "--devices, such as vulkan or opencl");
     return failed ? CLI_FAILED : pipelines ? CLI_OK : CLI_USAGE;
 }
