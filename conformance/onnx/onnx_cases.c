@@ -37,15 +37,15 @@ static pco_status onnx_compare(const onnx_test *test, const pco_onnx_runner *run
         return pco_fail(err, PCO_ERROR_INTERNAL, "output %u has another shape than expected", output);
     double *got = malloc(((size_t)expected->count + 1) * sizeof *got);
     if (!got) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+    char texts[2][PCO_NUMBER_TEXT];
     pco_onnx_decode(array.type, array.data, expected->count, got);
     for (int64_t i = 0; i < expected->count; i++) {
         double ratio = onnx_ratio(expected->value[i], got[i]);
         if (ratio <= result->ratio) continue;
         result->ratio = ratio;
         if (ratio > 1.0)
-            snprintf(result->detail, sizeof result->detail, "output %u element %lld is %.*g, expected %.*g", output,
-                     (long long)i, pco_number_digits(got[i]), got[i], pco_number_digits(expected->value[i]),
-                     expected->value[i]);
+            snprintf(result->detail, sizeof result->detail, "output %u element %lld is %s, expected %s", output,
+                     (long long)i, pco_number_text(got[i], texts[0]), pco_number_text(expected->value[i], texts[1]));
     }
     free(got);
     return PCO_OK;

@@ -11,12 +11,12 @@
 
 static void conf_cards_figures(pco_writer *out, const pco_conformance_case *one)
 {
+    char got[PCO_NUMBER_TEXT], expected[PCO_NUMBER_TEXT];
     if (one->element < 0) return;
-    pco_print(out,
-              "<div class=\"figures\">element %" PRId64 " of %" PRId64
-              ": got <b>%.*g</b>, expected <b>%.*g</b>, bound %.3g",
-              one->element, one->elements, pco_number_digits(one->got), one->got, pco_number_digits(one->expected),
-              one->expected, one->bound);
+    pco_print(
+        out, "<div class=\"figures\">element %" PRId64 " of %" PRId64 ": got <b>%s</b>, expected <b>%s</b>, bound %.3g",
+        one->element, one->elements, pco_number_text(one->got, got), pco_number_text(one->expected, expected),
+        one->bound);
     if (one->wrong) pco_print(out, "; <b>%" PRId64 "</b> elements outside", one->wrong);
     pco_write_text(out, "</div>");
 }

@@ -213,6 +213,7 @@ pco_status conf_reproducer_write(const pco_conformance_device *device, const con
 static bool conf_execution_fails(const conf_execution *execution, char *found, size_t size)
 {
     const conf_problem *problem = execution->problem;
+    char got[PCO_NUMBER_TEXT], expected[PCO_NUMBER_TEXT];
     snprintf(found, size, "nothing wrong: all elements are within their bounds");
     if (execution->status) snprintf(found, size, "%s", execution->message);
     if (!execution->ran) snprintf(found, size, "not run here, only prepared");
@@ -227,10 +228,9 @@ static bool conf_execution_fails(const conf_execution *execution, char *found, s
         if (!verdict.wrong) continue;
         snprintf(found, size,
                  "%" PRId64 " of %" PRId64 " elements of '%s' are outside their bounds; worst: element %" PRId64
-                 " is %.*g, expected %.*g within %.3g",
+                 " is %s, expected %s within %.3g",
                  verdict.wrong, verdict.elements, problem->tensors[t].name, verdict.element,
-                 pco_number_digits(verdict.got), verdict.got, pco_number_digits(verdict.expected), verdict.expected,
-                 verdict.bound);
+                 pco_number_text(verdict.got, got), pco_number_text(verdict.expected, expected), verdict.bound);
         return true;
     }
     return false;

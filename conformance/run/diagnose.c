@@ -277,12 +277,13 @@ bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contra
         return false;
     for (int64_t i = 0; i < out->count; i++) {
         float y;
+        char number[PCO_NUMBER_TEXT];
         memcpy(&y, (const uint8_t *)got[0] + 4 * i, 4);
         if (y == 0.0f) continue;
         snprintf(text, size,
-                 "element %lld is %.9g: products are fused with sums, and the contract says that they are not "
+                 "element %lld is %s: products are fused with sums, and the contract says that they are not "
                  "(contraction)",
-                 (long long)i, (double)y);
+                 (long long)i, pco_number_text((double)y, number));
         return true;
     }
     return false;

@@ -42,6 +42,7 @@ static void conf_run_judge(const conf_run_state *run, pco_conformance_case *resu
 {
     const conf_problem *problem = run->problem;
     const char *doubt = NULL;
+    char texts[2][PCO_NUMBER_TEXT];
     result->state = PCO_CASE_PASS;
     for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
         conf_verdict verdict;
@@ -59,10 +60,10 @@ static void conf_run_judge(const conf_run_state *run, pco_conformance_case *resu
         result->state = PCO_CASE_FAIL;
         snprintf(result->detail, sizeof result->detail,
                  "%" PRId64 " of %" PRId64 " elements are outside their bounds; worst: '%s' element %" PRId64
-                 " is %.*g, expected %.*g within %.3g",
+                 " is %s, expected %s within %.3g",
                  result->wrong, result->elements, problem->tensors[problem->node.outputs[result->output]].name,
-                 result->element, pco_number_digits(result->got), result->got, pco_number_digits(result->expected),
-                 result->expected, result->bound);
+                 result->element, pco_number_text(result->got, texts[0]), pco_number_text(result->expected, texts[1]),
+                 result->bound);
         conf_diagnose(problem, &run->device->info->contract, run->first, &result->explains, &result->evidence);
     } else if (conf_diagnose_fuses(problem, &run->device->info->contract, run->first, result->detail,
                                    sizeof result->detail)) {

@@ -3,6 +3,7 @@
 #include "run/runner.h"
 #include "run/constants.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "graph/op.h"
 
@@ -145,6 +146,7 @@ static pco_status chain_compare(chain_run *run, const pco_trial_memory *memory, 
 
 static void chain_judge(const chain_run *run, pco_conformance_case *result)
 {
+    char texts[2][PCO_NUMBER_TEXT];
     for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
         const conf_problem *problem = &run->problems[k];
         conf_verdict verdict;
@@ -158,9 +160,9 @@ static void chain_judge(const chain_run *run, pco_conformance_case *result)
     result->state = result->wrong ? PCO_CASE_FAIL : PCO_CASE_PASS;
     if (result->wrong)
         snprintf(result->detail, sizeof result->detail,
-                 "%s: %" PRId64 " of %" PRId64 " elements are wrong; '%s' element %" PRId64 " is %.9g, expected %.9g",
+                 "%s: %" PRId64 " of %" PRId64 " elements are wrong; '%s' element %" PRId64 " is %s, expected %s",
                  run->chain->name, result->wrong, result->elements, run->tensors[run->result[result->output]].name,
-                 result->element, result->got, result->expected);
+                 result->element, pco_number_text(result->got, texts[0]), pco_number_text(result->expected, texts[1]));
 }
 
 static pco_status chain_runs(chain_run *run, pco_error *err)

@@ -234,14 +234,15 @@ static pco_status conf_large_judge_row(const conf_large_run *run, int64_t row, p
     if (!status) status = conf_large_read(run, row, &piece, got, err);
     if (!status) {
         conf_verdict verdict;
+        char texts[2][PCO_NUMBER_TEXT];
         conf_judge(&piece.oracle.out[0], &piece.rules, got, &verdict);
         result->elements += verdict.elements;
         if (verdict.wrong && !result->wrong)
             snprintf(result->detail, sizeof result->detail,
                      "row %" PRId64 ": %" PRId64 " of %" PRId64 " elements are outside their bounds; element %" PRId64
-                     " is %.*g, expected %.*g within %.3g",
-                     row, verdict.wrong, verdict.elements, verdict.element, pco_number_digits(verdict.got), verdict.got,
-                     pco_number_digits(verdict.expected), verdict.expected, verdict.bound);
+                     " is %s, expected %s within %.3g",
+                     row, verdict.wrong, verdict.elements, verdict.element, pco_number_text(verdict.got, texts[0]),
+                     pco_number_text(verdict.expected, texts[1]), verdict.bound);
         result->wrong += verdict.wrong;
         if (result->element < 0 || verdict.ratio > result->ratio) {
             result->ratio = verdict.ratio, result->element = row * verdict.elements + verdict.element;

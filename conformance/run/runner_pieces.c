@@ -109,7 +109,7 @@ static pco_status conf_piece_differs(const pco_tensor *y, const pco_variant *var
 {
     const uint64_t step = oracle_block_bytes(y->dtype), element = at / step;
     double both[2];
-    char place[128] = "", text[PCO_VARIANT_TEXT];
+    char place[128] = "", text[PCO_VARIANT_TEXT], texts[2][PCO_NUMBER_TEXT];
     oracle_decode(y->dtype, expected, &both[0], 1);
     oracle_decode(y->dtype, got, &both[1], 1);
     uint64_t rest = element, size = y->bytes / step;
@@ -119,8 +119,8 @@ static pco_status conf_piece_differs(const pco_tensor *y, const pco_variant *var
         rest %= size;
     }
     pco_status status =
-        pco_fail(err, PCO_ERROR_INTERNAL, "%s differs from the whole: '%s' [%s] is %.9g there and %.9g in the whole",
-                 what, y->name, place, both[1], both[0]);
+        pco_fail(err, PCO_ERROR_INTERNAL, "%s differs from the whole: '%s' [%s] is %s there and %s in the whole", what,
+                 y->name, place, pco_number_text(both[1], texts[1]), pco_number_text(both[0], texts[0]));
     const size_t length = strlen(err->message);
     if (rows)
         snprintf(err->message + length, sizeof err->message - length,

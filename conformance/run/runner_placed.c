@@ -101,15 +101,16 @@ static pco_status conf_changed_judge(const conf_session *session, const conf_pro
     for (uint32_t i = 0; i < changed->node.n_outputs; i++) {
         const oracle_output *out = &changed->oracle.out[i];
         conf_verdict verdict;
+        char texts[2][PCO_NUMBER_TEXT];
         if (out->count == 0) continue;
         conf_judge(out, &changed->rules, pco_trial_memory_result(&session->memory, changed->node.outputs[i]), &verdict);
         if (verdict.wrong)
-            return pco_fail(err, PCO_ERROR_INTERNAL,
-                            "after operands were changed %" PRId64 " of %" PRId64
-                            " elements are outside their bounds; worst: '%s' element %" PRId64
-                            " is %.9g, expected %.9g within %.3g",
-                            verdict.wrong, verdict.elements, changed->tensors[changed->node.outputs[i]].name,
-                            verdict.element, verdict.got, verdict.expected, verdict.bound);
+            return pco_fail(
+                err, PCO_ERROR_INTERNAL,
+                "after operands were changed %" PRId64 " of %" PRId64
+                " elements are outside their bounds; worst: '%s' element %" PRId64 " is %s, expected %s within %.3g",
+                verdict.wrong, verdict.elements, changed->tensors[changed->node.outputs[i]].name, verdict.element,
+                pco_number_text(verdict.got, texts[0]), pco_number_text(verdict.expected, texts[1]), verdict.bound);
     }
     return PCO_OK;
 }

@@ -106,7 +106,12 @@ pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *er
                     pco_dtype_list(PCO_DTYPE_ANY, "and", names, sizeof names));
 }
 
-int pco_number_digits(double value) { return fabs(value) < 1e15 && value == floor(value) ? 15 : 9; }
+char *pco_number_text(double value, char text[PCO_NUMBER_TEXT])
+{
+    const int digits = fabs(value) < 1e15 && value == floor(value) ? 15 : 9;
+    snprintf(text, PCO_NUMBER_TEXT, "%.*g", digits, value);
+    return text;
+}
 
 uint32_t pco_dtype_block(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block : 0; }
 

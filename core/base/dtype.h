@@ -29,8 +29,10 @@ char *pco_dtype_list(uint32_t classes, const char *last, char *text, size_t size
 /* The type with that name, upper or lower case, in *dtype. Errors: NOT_FOUND, listing the names. */
 pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *err) PCO_NODISCARD;
 
-/* Digits for printf's %.*g: nine tell every f32 from the next, and a whole number below 1e15 is printed as one. */
-int pco_number_digits(double value);
+/* An element's value in words, for messages: a whole number below 1e15, such as every i32, has all its digits; others
+ * have nine, which tell every f32 from the next. Returns text. */
+#define PCO_NUMBER_TEXT 32
+char *pco_number_text(double value, char text[PCO_NUMBER_TEXT]);
 
 /* Elements in a block (1 unless the type is quantised) and bytes of a block; 0 for an unknown type. */
 uint32_t pco_dtype_block(uint32_t dtype);

@@ -244,13 +244,14 @@ static void bisect_print_ops(const bisect_run *run, const char *id)
 static void bisect_print_fault(const pco_bisect_fault *fault)
 {
     const pco_conformance_case *result = &fault->result;
+    char got[PCO_NUMBER_TEXT], expected[PCO_NUMBER_TEXT];
     printf("\n  the first that is wrong: %s, node '%s' (%s), variant %s\n    %s\n", fault->graph, fault->node,
            result->op_name, fault->variant[0] ? fault->variant : "default", fault->problem);
     if (result->wrong)
-        printf("    '%s' element %" PRId64 " is %.*g, expected %.*g within %.3g: error / bound %.3g; %" PRId64
+        printf("    '%s' element %" PRId64 " is %s, expected %s within %.3g: error / bound %.3g; %" PRId64
                " of %" PRId64 " elements are wrong\n",
-               fault->tensor, result->element, pco_number_digits(result->got), result->got,
-               pco_number_digits(result->expected), result->expected, result->bound, result->ratio, result->wrong,
+               fault->tensor, result->element, pco_number_text(result->got, got),
+               pco_number_text(result->expected, expected), result->bound, result->ratio, result->wrong,
                result->elements);
     else
         printf("    %s: %s\n", pco_conformance_state_name(result->state), result->detail);

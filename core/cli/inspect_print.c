@@ -65,7 +65,7 @@ static const char *inspect_name(const char *name, char shown[INSPECT_NAME])
 
 static void inspect_entry(const pco_gguf_entry *entry)
 {
-    char name[INSPECT_NAME];
+    char name[INSPECT_NAME], number[PCO_NUMBER_TEXT];
     printf("  %-42s ", inspect_name(entry->key, name));
     if (entry->is_array)
         printf("[%" PRIu64 " x %s]", entry->count, pco_gguf_type_name(entry->type));
@@ -74,7 +74,7 @@ static void inspect_entry(const pco_gguf_entry *entry)
     else if (entry->type == PCO_GGUF_BOOL)
         printf(*entry->data ? "true" : "false");
     else if (inspect_is_real(entry))
-        printf("%.*g", pco_number_digits(inspect_real(entry)), inspect_real(entry));
+        printf("%s", pco_number_text(inspect_real(entry), number));
     else if (entry->type == PCO_GGUF_U64)
         printf("%" PRIu64, (uint64_t)inspect_whole(entry));
     else
@@ -84,7 +84,7 @@ static void inspect_entry(const pco_gguf_entry *entry)
 
 static void inspect_config(const inspect_file *file)
 {
-    char name[INSPECT_NAME];
+    char name[INSPECT_NAME], number[PCO_NUMBER_TEXT];
     if (file->gguf) {
         printf("\nmetadata, %" PRIu64 " keys\n", pco_gguf_entry_count(file->gguf));
         for (uint64_t i = 0; i < pco_gguf_entry_count(file->gguf); i++) inspect_entry(pco_gguf_entry_at(file->gguf, i));
@@ -106,7 +106,7 @@ static void inspect_config(const inspect_file *file)
         if (cJSON_IsString(item))
             inspect_text(item->valuestring, strlen(item->valuestring));
         else if (cJSON_IsNumber(item))
-            printf("%.*g", pco_number_digits(item->valuedouble), item->valuedouble);
+            printf("%s", pco_number_text(item->valuedouble, number));
         else if (cJSON_IsBool(item))
             printf(cJSON_IsTrue(item) ? "true" : "false");
         else if (cJSON_IsArray(item))

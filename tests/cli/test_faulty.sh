@@ -31,6 +31,7 @@ found spill add 'fail.*(write out of place|was changed)'
 
 # Results that do not follow from what the operands hold now.
 found cached add 'fail.*after operands were changed .* outside their bounds'
+says "cached: all digits of an i32" err "'y' element [0-9]+ is -?[0-9]{10}, expected -?[0-9]+ within 0\$"
 found pointer softmax 'fail.*after operands were changed .* outside their bounds'
 found prefix add 'fail.*after operands were changed .* outside their bounds'
 found once add 'fail.*the third run, over zeroed memory, differs from the first run'

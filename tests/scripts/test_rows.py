@@ -1,5 +1,6 @@
 """Do families, element types and kernels stay what their rows say? Nothing outside a family's own file asks which family
 it is, types are not compared by their numbers, and a kernel's parameters, constants and buffers have no numbers by hand.
+And does one function print the values of elements?
 docs/architecture.md has how many of these there once were."""
 
 import pathlib
@@ -41,6 +42,10 @@ class Rows(unittest.TestCase):
     def test_parameters_have_names(self):
         self.none(r"\bP\(\d+\)|\bBUFFER_?\d+\b", "shaders")
         self.none(r"\bgpu_(set_)?(param|spec|buffer)s?\((gpu|d|&d)[^;]*, *\d+,", "backends")
+
+    def test_values_are_printed_in_one_way(self):
+        """pco_number_text prints an element: by hand an i32 becomes -1.81943056e+09, and the line says nothing."""
+        self.none(r"%\.(9|\*)g", "conformance")
 
 
 if __name__ == "__main__":
