@@ -69,6 +69,22 @@ static int log_good(pco_status status, const pco_error *err)
     return status == PCO_OK;
 }
 
+/* Does the file begin as a log does? An empty one may become a log; all else belongs to somebody else. */
+static int log_is_ours(const train_log *log)
+{
+    char start[64];
+    const ssize_t size = pread(log->fd, start, sizeof start - 1, 0);
+    if (size == 0) return 1;
+    if (size < 0) {
+        cli_error("%s cannot be read: %s", log->path, strerror(errno));
+        return 0;
+    }
+    start[size] = 0;
+    if (log->json ? log_step(start, 1) >= 0 : log_is_header(start)) return 1;
+    cli_error("%s: this file is no log of a training, and is left as it is; use another one", log->path);
+    return 0;
+}
+
 /* Opens the file: cut behind step `resume_after`, or empty when that is -1. What is no regular file is only
  * written. */
 static int log_open_file(train_log *log, int64_t resume_after)
@@ -76,6 +92,7 @@ static int log_open_file(train_log *log, int64_t resume_after)
     pco_error err;
     int is_regular;
     if (pco_file_open_log(log->path, &log->fd, &is_regular, &err)) return log_good(PCO_ERROR_IO, &err);
+    if (is_regular && !log_is_ours(log)) return 0;
     if (!is_regular || resume_after < 0) {
         if (!is_regular || ftruncate(log->fd, 0) == 0) return 1;
         cli_error("%s cannot be written: %s", log->path, strerror(errno));

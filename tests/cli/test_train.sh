@@ -60,7 +60,20 @@ cut -d, -f1-5,7 whole.csv > a; cut -d, -f1-5,7 parts.csv > b; same "resumed log"
 cp parts.csv kept.csv; : > parts.csv # as a kill before the first record leaves it
 run train parts.json --resume --steps 12 --log parts.csv; status "resuming with an empty log" 0
 same "the log has its header" <(head -n 1 whole.csv) parts.csv; mv kept.csv parts.csv
-run train parts.json --resume; status "resuming what is done" 0; says "it says so" err 'nothing to do'
+for ours in 'csv notes.csv' 'jsonl notes.jsonl'; do # a file of another kind, and a link to it
+    cp pairs.tsv "${ours#* }"; ln -sf "${ours#* }" "link.${ours% *}"
+    for log in "${ours#* }" "link.${ours% *}"; do
+        config guarded "$pairs"; run train guarded.json --steps 1 --log "$log"; status "train --log $log: no log" 1
+        says "... which is said in a line" err "^portico: $log: this file is no log of a training, and is left as it is; use another one\$"
+        run train parts.json --resume --steps 13 --log "$log"; status "resuming with it" 1
+        same "... which is as it was" pairs.tsv "${ours#* }"
+    done
+done
+rm -rf guarded; ln -s linked.csv linked-log.csv; config guarded "$pairs"
+run train guarded.json --steps 1 --log linked-log.csv; status "train --log: a link to nothing" 0
+run train guarded.json --steps 2 --resume --log linked-log.csv; status "... and on through the link" 0
+if [ -L linked-log.csv ] && [ "$(wc -l < linked.csv)" = 3 ]; then ok "a log behind a link"; else bad "a log behind a link" "$(cat linked.csv)"; fi
+rm -rf guarded linked.csv linked-log.csv; run train parts.json --resume; status "resuming what is done" 0; says "it says so" err 'nothing to do'
 run train parts.json; status "a folder that holds a run" 1; says "it says what to do" err '--resume continues it'
 run train parts.json --resume --seed 9; status "resuming with another seed" 1; says "it names the key" err "'seed' differs"
 run train parts.json --resume --out nowhere; status "resuming nothing" 1; says "it names the folder" err 'nowhere holds no checkpoint'

@@ -186,6 +186,15 @@ static void writer(void **state)
         close(fd);
     }
     check_holds("log", "line 0\nline 1\n");
+    /* what a link leads to is gone on with, and the link stays */
+    int is_regular, fd;
+    assert_int_equal(symlink("log", in_folder("log-link")), 0);
+    check_ok(pco_file_open_log(in_folder("log-link"), &fd, &is_regular, &err));
+    assert_true(is_regular);
+    check_ok(pco_file_send(fd, "line 2\n", 7, "a log", &err));
+    close(fd);
+    check_holds("log", "line 0\nline 1\nline 2\n");
+    assert_true(kind("log-link") == S_IFLNK);
     pco_writer_release(&out);
 }
 
