@@ -73,7 +73,7 @@ TEXT
   export HWLOC_XMLFILE=$file
 }
 
-# SwiftShader's manifest: from the browser if it is installed, or as unpacked by scripts/test --all.
+# SwiftShader's manifest: from the browser if it is installed, or as unpacked by scripts/test.
 swiftshader_manifest() {
   local file
   for file in "$swiftshader/vk_swiftshader_icd.json" /usr/lib/chromium/vk_swiftshader_icd.json; do
@@ -91,7 +91,7 @@ lavapipe_manifest() {
 }
 
 # Takes SwiftShader out of Debian's chromium-common package (chromium, where that has none), without installing the
-# browser and all that it needs.
+# browser and all that it needs. Where that fails, what is not tested is said in a line.
 fetch_swiftshader() {
   local folder=$swiftshader scratch package
   [ -e "$(swiftshader_manifest)" ] && return
@@ -103,7 +103,8 @@ fetch_swiftshader() {
     cp "$scratch"/usr/lib/chromium/*swiftshader* "$folder/" 2>/dev/null && break
   done
   rm -rf "$scratch"
-  [ -e "$folder/vk_swiftshader_icd.json" ] || echo "SwiftShader is in no package of this Debian" >&2
+  [ -e "$folder/vk_swiftshader_icd.json" ] ||
+    echo "SwiftShader is not tested: chromium-common cannot be downloaded, or has none; install chromium, or try again" >&2
 }
 
 # Sets the environment for one device of DEVICES (or opencl:oclgrind): only its driver is visible.
