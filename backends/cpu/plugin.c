@@ -2,12 +2,14 @@
  * in double. */
 #include "program.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 enum { CPU_NATIVE = 0, CPU_REFERENCE = 1, CPU_DEVICES = 2 };
 
-/* The processor's name from /proc/cpuinfo; where it has none, the architecture's. */
+/* The processor's name from /proc/cpuinfo, where the first one's is within the first lines; where it has none, the
+ * architecture's. Nothing is allocated: without memory the device would have another name than it had. */
 static void cpu_read_model(char *model, size_t room)
 {
 #if defined(__aarch64__)
@@ -17,18 +19,17 @@ static void cpu_read_model(char *model, size_t room)
 #else
     snprintf(model, room, "processor");
 #endif
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    if (!file) return;
-    char line[512];
-    while (fgets(line, sizeof line, file)) {
-        if (strncmp(line, "model name", 10) != 0) continue;
-        const char *value = strchr(line, ':');
-        if (!value) continue;
-        value += 1 + strspn(value + 1, " \t");
-        snprintf(model, room, "%.*s", (int)strcspn(value, "\n"), value);
-        break;
-    }
-    fclose(file);
+    char text[4096] = "\n";
+    size_t size = 1;
+    const int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    for (ssize_t got = 1; got > 0 && size + 1 < sizeof text; size += got > 0 ? (size_t)got : 0)
+        got = read(fd, text + size, sizeof text - 1 - size);
+    close(fd);
+    const char *line = strstr(text, "\nmodel name"), *value = line ? strchr(line, ':') : NULL;
+    if (!value) return;
+    value += 1 + strspn(value + 1, " \t");
+    snprintf(model, room, "%.*s", (int)strcspn(value, "\n"), value);
 }
 
 static pco_status cpu_backend_create(const pco_host *host, pco_backend **backend, pco_error *err)

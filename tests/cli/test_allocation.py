@@ -7,7 +7,8 @@ whole, never a crash.
 
 PORTICO: the program. LIBRARY: libpco-interpose-allocation.so, which says where Portico allocates (a stack of callers is
 a place) and fails the allocation that it is told to. Of each place the first and the last allocation fail, of at most
-LIMIT (default 50) allocations of each command, evenly spread. Prints a line per command; exits 1 if one was wrong.
+LIMIT (default 50) allocations of each command, evenly spread; of commands that start processes of their own, in each of
+which one fails, a share of these. Prints a line per command; exits 1 if one was wrong.
 """
 
 import concurrent.futures
@@ -25,6 +26,7 @@ MODEL = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_attent
          "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
 CONFIG = {"model": MODEL, "seed": 3, "steps": 2, "batch_size": 2, "out": "run",
           "data": {"kind": "pairs", "file": "pairs.tsv", "context_length": 6, "tokenizer": {"kind": "char"}}}
+BISECT = ["conformance", "--bisect", "run", "--devices", "cpu:native", "--prompt", "low", "-n", "1"]
 FILES = ("checkpoint.safetensors", "model.safetensors", "config.json")
 
 
@@ -169,6 +171,111 @@ class Draw:
         return complaint(result) if now in (None, self.right) else "%s is in part there" % self.file
 
 
+class Apart:
+    """A command that starts processes of its own, which takes time."""
+
+    share = 0.4
+
+
+class Log(Apart):
+    """A log of a run in worker processes: what is in it is true, and a run goes on from it."""
+
+    name = "log"
+    command = ["conformance", "--tier", "tiny", "--ops", "relu", "--devices", "cpu:native", "--log", "run.log"]
+
+    def prepare(self, folder):
+        shutil.copytree(os.path.join(WORK, "nothing"), folder)
+
+    @staticmethod
+    def read(folder):
+        """The records, without their times, and the ids of the cases that are done; whole lines only."""
+        text = content(os.path.join(folder, "run.log")) or b""
+        lines = [json.loads(line) for line in text[:text.rfind(b"\n") + 1].splitlines()][1:]
+        records = [tuple(sorted((key, value) for key, value in line.items() if key != "seconds"))
+                   for line in lines if "done" not in line]
+        return sorted(records), sorted(line["done"] for line in lines if "done" in line)
+
+    def remember(self, folder, result):
+        self.right = self.read(folder)
+        return None if result.returncode == 0 and all(self.right) else "it failed by itself"
+
+    def judge(self, folder, result):
+        if result.returncode == 0:
+            return None if self.read(folder) == self.right else "status 0, and the log is not as it should be"
+        wrong = [record for record in self.read(folder)[0]
+                 if record not in self.right[0] and dict(record)["state"] in ("pass", "fail")]
+        if wrong:
+            return "the log has %s" % wrong[0]
+        plain = {k: v for k, v in environment().items() if k != "LD_PRELOAD"}
+        again = subprocess.run([PORTICO] + self.command, cwd=folder, env=plain, capture_output=True, timeout=120)
+        if again.returncode > 1 or self.read(folder)[1] != self.right[1]:
+            return "no run goes on from the log: " + again.stderr.decode()
+        return complaint(result)
+
+
+class Reproducers(Apart):
+    """Folders that are there as a whole or not at all. What a process without memory could not compute may be missing,
+    which it says, or README.txt; what is there is right."""
+
+    DATA = ("in0.npy", "y.expected.npy", "y.bound.npy", "y.got.npy")
+
+    def __init__(self, name, more):
+        self.name = name
+        self.command = ["conformance", "--tier", "tiny", "--ops", "relu", "--case", "e9c0c39b", "--devices",
+                        "cpu:native", "--reproducers", "found"] + more
+
+    def prepare(self, folder):
+        shutil.copytree(os.path.join(WORK, "nothing"), folder)
+
+    @staticmethod
+    def read(folder):
+        """{folder: {file: content}}"""
+        found = os.path.join(folder, "found")
+        return {one: {file: content(os.path.join(found, one, file)) for file in os.listdir(os.path.join(found, one))}
+                for one in (os.listdir(found) if os.path.isdir(found) else ())}
+
+    def remember(self, folder, result):
+        self.right = self.read(folder)
+        return None if result.returncode == 0 and self.right else "it failed by itself: " + result.stderr.decode()
+
+    def judge(self, folder, result):
+        now = self.read(folder)
+        if result.returncode == 0 and now == self.right:
+            return None
+        if result.returncode == 0 and not now:
+            return "status 0, and there is no reproducer"
+        right = next(iter(self.right.values()))
+        for name, files in now.items():
+            if not set(files) >= set(self.DATA[:3]) | {"README.txt"}:
+                return "%s is in part there: %s" % (name, sorted(files))
+            for file in self.DATA:
+                if files.get(file) not in (None, right.get(file)):
+                    return "%s/%s is not as it should be" % (name, file)
+        told = any(word in files["README.txt"] for files in now.values() for word in (b"no memory", b"out of host memory"))
+        return None if result.returncode == 0 and told else complaint(result)
+
+
+class Says(Apart):
+    """A command that only prints."""
+
+    def __init__(self, name, before, command):
+        self.name, self.before, self.command = name, before, command
+
+    def prepare(self, folder):
+        shutil.copytree(os.path.join(WORK, self.before), folder)
+
+    def remember(self, folder, result):
+        self.right = result.stdout
+        return None if result.returncode == 0 and self.right else "it failed by itself: " + result.stderr.decode()
+
+    def judge(self, folder, result):
+        if result.returncode == 0:
+            return None if result.stdout == self.right else "status 0, and it says " + result.stdout.decode()
+        # a device without memory is a device that failed, and the verdict says so
+        told = any(word in result.stdout for word in (b"no memory", b"out of host memory", b"the process ended"))
+        return None if result.returncode == 1 and told else complaint(result)
+
+
 def failures(scenario, folder):
     """The allocations to be failed, after a run without a failure."""
     sites = folder + ".sites"
@@ -179,7 +286,7 @@ def failures(scenario, folder):
     with open(sites, encoding="ascii") as file:
         pairs = [[int(word) for word in line.split()] for line in file]
     all_of_them = sorted({number for pair in pairs for number in pair})
-    stride = max(1.0, len(all_of_them) / LIMIT)
+    stride = max(1.0, len(all_of_them) / (LIMIT * getattr(scenario, "share", 1)))
     return [all_of_them[int(i * stride)] for i in range(int(len(all_of_them) / stride))], len(all_of_them)
 
 
@@ -218,7 +325,11 @@ def main():
                  Draw("attention", ["run", "run", "--prompt", "low", "-n", "4", "--attention", "map.json"], "map.json"),
                  Draw("plot", ["plot", "log.csv", "-o", "plot.svg"], "plot.svg"),
                  Draw("vocabulary", ["tokenizer", "train", "pairs.tsv", "--kind", "char", "--out", "vocab.json"],
-                      "vocab.json")]
+                      "vocab.json"),
+                 Log(), Reproducers("reproducers", ["--always"]),
+                 Reproducers("reproducers, in process", ["--always", "--in-process"]),
+                 Reproducers("reproducers, not run", ["--no-run", "--variant", "default"]),
+                 Says("bisect", "first", BISECT), Says("bisect, in process", "first", BISECT + ["--in-process"])]
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for index, scenario in enumerate(scenarios):
