@@ -135,4 +135,10 @@ PORTICO_SELF_TEST=on run conformance --devices every:0 --ops matmul --tier tiny;
 run conformance --bisect "$model" --devices every:0; status "bisect sees the defect" 1
 says "bisect names the op" out matmul
 
+# A device with one operation is timed at it: nothing else is asked to make its operands. What it lacks is told of itself.
+PORTICO_SELF_TEST=off run bench op --devices bare:0 --op matmul --seconds 0.01; status "bench of matmul without iota" 0
+says "... has a figure" out '^ +matmul +[0-9.]+'; never "... and blames no other operation" 'iota|cannot run it'
+PORTICO_SELF_TEST=off run bench op --devices bare:0 --op gelu --seconds 0.01
+says "bench of what a device lacks" out '^  gelu +the device cannot run it: it would run on the CPU'
+
 finish

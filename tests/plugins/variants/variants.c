@@ -7,6 +7,7 @@
  *   fatal  every variant ends the process while VARIANTS_FATAL is set, and takes VARIANTS_SLOW seconds longer
  *   cut    as tile, but only where the result is beyond a limit of 8 KiB, or the part's window, and would be cut
  *   scarce in every variant, but that the first run finds no host memory
+ *   bare   none, and nothing but matmul, reshape and slice is supported
  *
  * Devices, buffers and what is not said here are the cpu plugin's own. */
 #include "portico/plugin.h"
@@ -59,7 +60,7 @@ static uint32_t variants_pipelines(pco_device *device, const pco_part *part, uin
 static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t i, const pco_proposal *proposal)
 {
     if (part->nodes[i].op != PCO_OP_MATMUL) return 0;
-#if defined(DEFECT_SOUND)
+#if defined(DEFECT_SOUND) || defined(DEFECT_BARE)
     (void)device, (void)proposal;
     return 0;
 #elif defined(DEFECT_FATAL)
@@ -102,6 +103,17 @@ static pco_status variants_prepare(pco_device *device, const pco_part *part, con
     *out = status ? NULL : program;
     return status;
 }
+
+#if defined(DEFECT_BARE)
+static pco_status variants_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
+{
+    const uint32_t op = part->nodes[node].op;
+    if (op == PCO_OP_MATMUL || op == PCO_OP_RESHAPE || op == PCO_OP_SLICE)
+        return variants_cpu->program->supports(device, part, node, err);
+    snprintf(err->message, sizeof err->message, "only matmul, reshape and slice are here");
+    return PCO_ERROR_UNSUPPORTED;
+}
+#endif
 
 static void variants_destroy(pco_device *device, pco_program *program)
 {
@@ -185,6 +197,9 @@ const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
     variants_programs.segments = variants_segments;
     variants_programs.timings = NULL;
     variants_programs.segments_until = NULL;
+#if defined(DEFECT_BARE)
+    variants_programs.supports = variants_supports;
+#endif
 #if defined(DEFECT_CUT)
     variants_programs.pipelines = variants_pipelines;
 #endif
