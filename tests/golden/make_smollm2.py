@@ -4,7 +4,7 @@
 transformers reads the GGUF file itself, dequantises it and computes in float64, so nothing of Portico takes part. Needs
 torch, transformers and gguf; a minute.
 
-    python3 tests/golden/make_smollm2.py "$(scripts/fetch-smollm2)"
+    python3 tests/golden/make_smollm2.py "$(scripts/fetch-models smollm2)"
 
     ids       I32 [64]        the text of the 64 positions
     logits    F32 [64, 256]   position p: those of the columns 192 k + 3 p + k % 3, k = 0 ... 255

