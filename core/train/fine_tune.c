@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -97,6 +98,11 @@ pco_status trainer_base_open(pco_trainer *trainer, pco_error *err)
     const pco_train_config *config = trainer->config;
     const pco_adapter_params *params = &config->lora.params;
     int64_t context;
+    if (access(config->from, F_OK) != 0)
+        return pco_fail(err, PCO_ERROR_IO,
+                        "'from': %s cannot be opened: %m; put the model there, or name it with --from "
+                        "(scripts/fetch-models downloads some)",
+                        config->from);
     pco_status status = pco_model_file_open(config->from, &trainer->base, err);
     if (!status) status = base_check_kind(trainer, err);
     if (!status) status = pco_model_context(trainer->base, config->data.context, &context, err);

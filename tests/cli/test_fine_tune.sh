@@ -238,7 +238,7 @@ config bad "$base" '{"kind": "text", "file": "text.txt", "tokenizer": {"kind": "
 fails "another tokenizer" bad.json "'from' excludes 'tokenizer'"
 config bad "$base" '{"kind": "pairs", "file": "text.txt"}'; fails "pairs for a decoder" bad.json "data are of kind 'text' or 'chat'"
 config bad "$source/models/dates" "$text"; fails "a text for an encoder-decoder" bad.json "data are of kind 'pairs'"
-config bad nowhere "$text"; fails "no model" bad.json "nowhere cannot be opened"
+config bad nowhere "$text"; fails "no model" bad.json "'from': .*nowhere cannot be opened: .*--from .*scripts/fetch-models"
 config bad "$source/models/dates" '{"kind": "dates"}'; fails "dates" bad.json "leave 'from' out"
 sed 's/"from": "[^"]*", //; s/"out"/"lora": {}, "out"/' full.json > bad.json; fails "no model at all" bad.json "'from' name a model"
 cp "$base" other.gguf; config moved other.gguf "$text" '"lora": {}'
