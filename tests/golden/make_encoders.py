@@ -42,7 +42,12 @@ def usual(**options):
     }
 
 
-def distilbert():
+def roberta(**options):
+    options = {"pad_token_id": 3, "type_vocab_size": 1, "max_position_embeddings": CONTEXT + 4, **options}
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**usual(**options)))
+
+
+def distilbert(**options):
     return transformers.DistilBertForMaskedLM(
         transformers.DistilBertConfig(
             vocab_size=VOCAB,
@@ -52,25 +57,34 @@ def distilbert():
             hidden_dim=HIDDEN,
             max_position_embeddings=CONTEXT,
             attn_implementation="eager",
+            **options,
         )
+    )
+
+
+def albert(**options):
+    options = {"num_hidden_layers": 4, "num_hidden_groups": 2, "embedding_size": 16, "type_vocab_size": TYPES, **options}
+    return transformers.AlbertForMaskedLM(transformers.AlbertConfig(**usual(**options)))
+
+
+def mpnet(**options):
+    return transformers.MPNetForMaskedLM(
+        transformers.MPNetConfig(**usual(max_position_embeddings=CONTEXT + 2, **options))
     )
 
 
 MODELS = {
     "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**usual(type_vocab_size=TYPES))),
     "bert_relu": lambda: transformers.BertModel(transformers.BertConfig(**usual(hidden_act="relu", type_vocab_size=3))),
-    "roberta": lambda: transformers.RobertaForMaskedLM(
-        transformers.RobertaConfig(**usual(pad_token_id=3, type_vocab_size=1, max_position_embeddings=CONTEXT + 4))
-    ),
+    "roberta": roberta,
     "distilbert": distilbert,
-    "albert": lambda: transformers.AlbertForMaskedLM(
-        transformers.AlbertConfig(
-            **usual(num_hidden_layers=4, num_hidden_groups=2, embedding_size=16, type_vocab_size=TYPES)
-        )
-    ),
-    "mpnet": lambda: transformers.MPNetForMaskedLM(
-        transformers.MPNetConfig(**usual(max_position_embeddings=CONTEXT + 2))
-    ),
+    "albert": albert,
+    "mpnet": mpnet,
+    # the other activation
+    "roberta_relu": lambda: roberta(hidden_act="relu"),
+    "distilbert_relu": lambda: distilbert(activation="relu"),
+    "albert_gelu": lambda: albert(hidden_act="gelu"),
+    "mpnet_relu": lambda: mpnet(hidden_act="relu"),
 }
 
 

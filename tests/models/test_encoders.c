@@ -106,7 +106,7 @@ static void encoders_check(encoders_case *c)
         free(want);
     }
     if (c->logits) logits = encoders_run(c, PCO_ENCODER_LOGITS, c->logits, c->file->spec.vocab_size[PCO_ENCODER], 0);
-    print_message("  %-10s error / bound %.4f as a batch, %.4f apart, %.4f pooled, logits %.4f\n", c->name, together,
+    print_message("  %-15s error / bound %.4f as a batch, %.4f apart, %.4f pooled, logits %.4f\n", c->name, together,
                   apart, pooling, logits);
     assert_true(together <= 1 && apart <= 1 && pooling <= 1 && logits <= 1);
 }
