@@ -209,6 +209,37 @@ with_packages() {
   PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" "$root/python/tests/$script"
 }
 
+# peers: a Python with the packages that tests compare with, made once in the build's folder. pip is that of the system, for
+# a Debian without python3-venv. PyTorch comes as the package index has it, which for x86_64 is with CUDA's libraries.
+peers() {
+  local folder=$build/peers log=$logs/peers.log
+  [ ! -e "$folder/complete" ] || return 0
+  rm -rf "$folder"
+  if ! { python3 -m venv --without-pip "$folder" && python3 -m pip --python "$folder/bin/python" install \
+    torch transformers peft gguf tokenizers sentencepiece protobuf numpy safetensors jinja2 pytest; } > "$log" 2>&1; then
+    echo "pip cannot install transformers, PEFT and others: is the package index reached? ($(grep -v '^WARNING' "$log" | tail -n 1))"
+    return 77
+  fi
+  touch "$folder/complete"
+}
+
+# The tests that take packages of others, which skip where no Python has these; with them none may.
+check_peers() {
+  local status=0
+  peers || return
+  export PORTICO_TEST_PYTHON=$build/peers/bin/python
+  counted=(0 0 0)
+  counted use_all tests peers minilm export_transformers export_pairs_transformers tokenizers_random \
+    convert_tokenizers_package fine_tune || status=1
+  if [ "${counted[2]}" != 0 ]; then
+    echo "FAIL: ${counted[2]} were skipped, though the packages are there"
+    counted[1]=$((counted[1] + counted[2])) counted[2]=0 status=1
+  fi
+  counted on_device cpu:native check_python || status=1
+  echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
+  return $status
+}
+
 # Deleting a plugin's file leaves a program that works with the others.
 check_without_plugin() {
   dest_tree || return 1

@@ -94,22 +94,31 @@ check_debs() {
   in_root "$bare" 'autopkgtest --no-built-binaries /root/debs/*.deb /root/portico/ -- null'
 }
 
+# llama_texts ROOT: tests/parity/export.py beside llama-completion of that root, which sees no path outside of it.
+llama_texts() {
+  # shellcheck disable=SC2016 # for the shell within
+  local within='root=$0; for a; do shift; set -- "$@" "${a#"$root"}"; done; exec chroot "$root" llama-completion "$@"'
+  TMPDIR=$1/tmp PYTHONDONTWRITEBYTECODE=1 python3 "$root/tests/parity/export.py" "$build/portico" llama sh -c "$within" "$1" || return 1
+  echo "1 passed, 0 failed, 0 skipped"
+}
+
 # What llama.cpp of Debian sid makes of its architectures: our logits beside its own, on every device. gguf, which rewrites
-# the files, is the root's; its packages with machine code are for another Python.
-check_llama_archs() {
-  local sid=$build/bare/llama modules=$build/bare/llama-python python devices=() device module
+# the files, is the root's; its packages with machine code are for another Python. Then what its llama-completion makes of
+# models that Portico trained and converted: they are written where the root has them, too.
+check_llama() {
+  local sid=$build/bare/llama modules=$build/bare/llama-python python devices=() device module status=0
   python_with numpy || return
   if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
     echo "a root of sid takes debootstrap, and root"
     return 77
   fi
-  if [ ! -e "$sid/complete" ]; then
+  if [ ! -e "$sid/complete" ] || [ ! -e "$sid/usr/bin/llama-completion" ]; then
     rm -rf "$sid"
     mkdir -p "$sid"
     {
       # A mirror that stands still has an index of sid that is out of date, and signed all the same.
       debootstrap --variant=minbase sid "$sid" && in_root "$sid" "apt-get -o Acquire::Check-Valid-Until=false update &&
-        apt-get install -y --no-install-recommends llama.cpp-tests gcc libc6-dev libllama-dev libggml-dev python3-gguf"
+        apt-get install -y --no-install-recommends llama.cpp llama.cpp-tests gcc libc6-dev libllama-dev libggml-dev python3-gguf"
     } > "$logs/root-llama.log" 2>&1 || {
       tail -n 5 "$logs/root-llama.log"
       return 1
@@ -123,6 +132,10 @@ check_llama_archs() {
   for device in $DEVICES; do
     if have_device "$device"; then devices+=("$device"); fi
   done
-  PORTICO_FALLBACK=error PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python:$modules "$python" "$root/tests/parity/llama_archs.py" "$sid" \
-    --devices "$(IFS=,; echo "${devices[*]}")"
+  counted=(0 0 0)
+  PORTICO_FALLBACK=error PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python:$modules counted "$python" \
+    "$root/tests/parity/llama_archs.py" "$sid" --devices "$(IFS=,; echo "${devices[*]}")" || status=1
+  counted llama_texts "$sid" || status=1
+  echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
+  return $status
 }

@@ -176,33 +176,35 @@ def test_gradients_from_before_do_not_count_in_a_compiled_step():
     assert model.weight.grad is kept
 
 
+def first_rates(optimizer, schedule, count):
+    found = []
+    for _ in range(count):
+        found.append(optimizer.param_groups[0]["lr"])
+        schedule.step()
+    del optimizer.param_groups[0]["initial_lr"]
+    optimizer.param_groups[0]["lr"] = 0.1
+    return found
+
+
 def test_rates():
     model, optimizer = tiny()
 
-    def first_rates(schedule, count):
-        found = []
-        for _ in range(count):
-            found.append(optimizer.param_groups[0]["lr"])
-            schedule.step()
-        del optimizer.param_groups[0]["initial_lr"]
-        optimizer.param_groups[0]["lr"] = 0.1
-        return found
-
-    noam = first_rates(lr_scheduler.NoamLR(optimizer, d_model=64, warmup_steps=4), 8)
+    noam = first_rates(optimizer, lr_scheduler.NoamLR(optimizer, d_model=64, warmup_steps=4), 8)
     np.testing.assert_allclose(noam, [0.1 * 64**-0.5 * min(n**-0.5, n * 4**-1.5) for n in range(1, 9)])
-    warm = first_rates(lr_scheduler.WarmupCosineLR(optimizer, 2, 6, minimum=0.1), 8)
+    warm = first_rates(optimizer, lr_scheduler.WarmupCosineLR(optimizer, 2, 6, minimum=0.1), 8)
     np.testing.assert_allclose(warm[:3], [0.05, 0.1, 0.1])
     np.testing.assert_allclose(warm[6:], [0.01, 0.01])
     assert warm[2] > warm[3] > warm[4] > warm[5]
-    np.testing.assert_allclose(first_rates(lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (n + 1)), 3), [0.1, 0.05, 0.1 / 3])
-    cosine = first_rates(lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.01), 12)
+    np.testing.assert_allclose(first_rates(optimizer, lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (n + 1)), 3), [0.1, 0.05, 0.1 / 3])
+    cosine = first_rates(optimizer, lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.01), 12)
     np.testing.assert_allclose(cosine, [0.01 + 0.045 * (1 + math.cos(math.pi * n / 7)) for n in range(12)])
-    steps = first_rates(lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5), 12)
+    steps = first_rates(optimizer, lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5), 12)
     np.testing.assert_allclose(steps, [0.1 * 0.5 ** (n // 3) for n in range(12)])
-    try:
-        import torch
-    except ImportError:
-        return
+
+
+def test_schedules_are_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    _, optimizer = tiny()
     theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     for name, options in (("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.01}), ("StepLR", {"step_size": 3, "gamma": 0.5})):
         theirs.param_groups[0].update(lr=0.1, initial_lr=0.1)
@@ -211,7 +213,7 @@ def test_rates():
             want.append(theirs.param_groups[0]["lr"])
             theirs.step()
             schedule.step()
-        np.testing.assert_allclose(first_rates(getattr(lr_scheduler, name)(optimizer, **options), 12), want, atol=1e-12)
+        np.testing.assert_allclose(first_rates(optimizer, getattr(lr_scheduler, name)(optimizer, **options), 12), want, atol=1e-12)
 
 
 def test_rate_as_a_function_of_the_step():

@@ -4,7 +4,7 @@
 Models that Portico trains here in a few steps, one for each family that they become, are converted to GGUF and to a
 folder of Hugging Face; the models of tests/golden/families, to folders. `own`: Portico continues texts the same from each.
 `transformers`: its logits in float64 are those of the goldens and of Portico, its tokenizer gives the same ids. `llama`:
-llama-completion of llama.cpp (or COMMAND, which runs it) continues texts the same. Skipped (77) without the peer."""
+llama-completion of llama.cpp (or COMMAND, which runs it) continues texts the same; skipped (77) where there is none."""
 
 import json
 import pathlib
@@ -153,8 +153,9 @@ def with_llama(portico, work, command):
         ends = [i for i, token in enumerate(tokens) if token["id"] == 11]
         ours = answer(portico, f"{work / name}.gguf", prompt, ends[0])[0] if ends and ends[0] else ""
         ours = ours if ends else answer(portico, f"{work / name}.gguf", prompt, 12)[0]
-        for _ in range(8):  # its text goes out from a thread of its own, whose end the program does not await
-            done = subprocess.run([*command, "-m", f"{work / name}.gguf", "-p", prompt, "-n", "12", "--temp", "0",
+        # its text goes out from a thread of its own, whose end the program does not await: it is asked for twice as much
+        for _ in range(8):
+            done = subprocess.run([*command, "-m", f"{work / name}.gguf", "-p", prompt, "-n", "24", "--temp", "0",
                                    "-no-cnv", "--no-display-prompt", "-ngl", "0", "-fa", "off", "-c", "48",
                                    "--no-warmup"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
             theirs = done.stdout.decode("utf-8", "replace")
@@ -170,24 +171,10 @@ def with_llama(portico, work, command):
     return wrong or characters < 50
 
 
-def missing(peer, command):
-    """Why there is no such peer."""
-    if peer == "llama":
-        return None if shutil.which(command[0]) else f"there is no {command[0]}"
-    if peer == "transformers":
-        try:
-            import safetensors.torch  # noqa: F401
-            import torch  # noqa: F401
-            import transformers  # noqa: F401
-        except ImportError as error:
-            return error
-    return None
-
-
 def main(portico, peer, *command):
     command = list(command) or ["llama-completion"]
-    if missing(peer, command):
-        print(f"skipped: {missing(peer, command)}")
+    if peer == "llama" and not shutil.which(command[0]):
+        print(f"skipped: there is no {command[0]}")
         return 77
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)

@@ -13,7 +13,7 @@ out of the file, which both then read, and said here; factors of RoPE, which are
 key and value become one tensor, as in its real files, and the tokenizer's kind, which is none, one that both know.
 
 Exit status 1 where logits differ by more than TOLERANCE, 2 where an architecture that Portico has could not be compared.
-`scripts/test --all` runs it on every device (check_llama_archs in scripts/roots.sh)."""
+`scripts/test --all` runs it on every device (check_llama in scripts/roots.sh)."""
 import argparse
 import fnmatch
 import pathlib

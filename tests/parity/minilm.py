@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """minilm.py PORTICO FOLDER: portico embed against transformers in float64, on 1,000 sentences.
 
-FOLDER is what `scripts/fetch-models minilm` prints: all-MiniLM-L6-v2. Skipped (77) without it, or without torch and
+FOLDER is what `scripts/fetch-models minilm` prints: all-MiniLM-L6-v2. Skipped (77) without it. Needs numpy, torch and
 transformers. Prints the largest cosine distance, which must be at most 1e-5."""
 
 import hashlib
@@ -11,6 +11,10 @@ import re
 import subprocess
 import sys
 import tempfile
+
+import numpy
+import torch
+import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HASH, SENTENCES, TOKENS, MOST = "53aa51172d142c89", 1000, 256, 1e-5
@@ -27,13 +31,6 @@ def sentences():
 
 def main(portico, folder):
     folder = pathlib.Path(folder)
-    try:
-        import numpy
-        import torch
-        import transformers
-    except ImportError as error:
-        print(f"skipped: {error}")
-        return 77
     if not (folder / "model.safetensors").exists():
         print(f"skipped: there is no {folder}; scripts/fetch-models minilm downloads it")
         return 77

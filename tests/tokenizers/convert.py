@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""convert.py PORTICO: tokenizers in models that `portico convert` makes. A tiny Llama gets each tokenizer of
+"""convert.py PORTICO [tokenizers]: tokenizers in models that `portico convert` makes. A tiny Llama gets each tokenizer of
 tests/golden/tokenizers.json and sentencepieces.json, and becomes a GGUF file and a folder again: the same ids of all
-texts each time, also those of the package `tokenizers`, where it is there, or it is refused by what GGUF cannot say."""
+texts each time, or it is refused by what GGUF cannot say. With the word, the package `tokenizers` finds these ids in the
+folder, too."""
 import base64
 import json
 import pathlib
@@ -14,10 +15,7 @@ import make_folder
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 LEAST = 9  # of them that GGUF can say, of four kinds
-try:
-    import tokenizers
-except ImportError:
-    tokenizers = None
+tokenizers = None  # or the package
 
 
 def run(portico, *arguments, text=None):
@@ -80,9 +78,11 @@ def main(portico):
                 print(f"  {name}: {found}")
                 kinds[found] = kinds.get(found, 0) + 1
             wrong += str(found).startswith("wrong")
-    print(kinds, "" if tokenizers else "(without the package tokenizers)")
+    print(kinds, f"as tokenizers {tokenizers.__version__}" if tokenizers else "")
     return wrong > 0 or sum(kinds.values()) < LEAST or not {"llama", "t5", "bert", "gpt2"} <= set(kinds)
 
 
 if __name__ == "__main__":
+    if sys.argv[2:] == ["tokenizers"]:
+        import tokenizers
     sys.exit(main(sys.argv[1]))
