@@ -229,7 +229,7 @@ check_peers() {
   peers || return
   export PORTICO_TEST_PYTHON=$build/peers/bin/python
   counted=(0 0 0)
-  counted use_all tests peers minilm export_transformers export_pairs_transformers tokenizers_random \
+  counted use_all tests peers minilm marian export_transformers export_pairs_transformers tokenizers_random \
     convert_tokenizers_package fine_tune || status=1
   if [ "${counted[2]}" != 0 ]; then
     echo "FAIL: ${counted[2]} were skipped, though the packages are there"
