@@ -37,9 +37,10 @@ pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, 
                                   pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* From a folder as Hugging Face's: tokenizer.json, or vocab.json with merges.txt (GPT-2 and its kin), vocab.txt (BERT),
- * tokenizer.model or spiece.model (Llama, Gemma, T5), vocab.json with source.spm (Marian's source); and what tokenizer_config.json, special_tokens_map.json and
- * added_tokens.json say beside it. The caller gives *tokenizer to pco_tokenizer_destroy. Errors: NOT_FOUND where the
- * folder has none of these; IO; FORMAT and UNSUPPORTED with the file and the place in it. */
+ * tokenizer.model or spiece.model (Llama, Gemma, T5), vocab.json with source.spm (what Marian reads); and what
+ * tokenizer_config.json, special_tokens_map.json and added_tokens.json say beside it. The caller gives *tokenizer to
+ * pco_tokenizer_destroy. Errors: NOT_FOUND where the folder has none of these; IO; FORMAT and UNSUPPORTED with the file
+ * and the place in it. */
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* The tokenizer of what is written, where the folder has one that is not that of what is read: Marian's target.spm with
