@@ -44,8 +44,8 @@ pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, 
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* The tokenizer of what is written, where the folder has one that is not that of what is read: Marian's target.spm with
- * vocab.json (target_vocab.json where tokenizer_config.json says "separate_vocabs"). Errors: NOT_FOUND where it has not;
- * as above. */
+ * vocab.json, or target_vocab.json where tokenizer_config.json says "separate_vocabs". Errors: NOT_FOUND where it has
+ * not; as above. */
 pco_status pco_tokenizer_open_target(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* The same from a file of any kind, known by its bytes and (vocab.txt) its name: tokenizer.json, GGUF, a SentencePiece
