@@ -148,7 +148,8 @@ static int tokenizer_use(const tokenizer_arguments *a, unsigned action)
     pco_writer out = {0};
     char *text = NULL;
     size_t size = 0;
-    if (a->target ? pco_tokenizer_open_target(a->file, &tokenizer, &err) : pco_tokenizer_open(a->file, &tokenizer, &err))
+    if (a->target ? pco_tokenizer_open_target(a->file, &tokenizer, &err)
+                  : pco_tokenizer_open(a->file, &tokenizer, &err))
         return cli_fail(&err);
     int failed = !cli_read_text(a->text ? a->text : "-", &text, &size);
     if (!failed) {
