@@ -502,6 +502,12 @@ static pco_status attention_split(gpu_lowering *gpu, const attention_sizes *z)
     return status ? status : attention_emit_merge(gpu, z);
 }
 
+/* A GPU's form on a device that is a processor, as `@gpu` asks for: its compiler would take minutes to unroll it. */
+static int attention_is_for_gpus_on_a_processor(const gpu_lowering *gpu)
+{
+    return !gpu->software && gpu->limits->type == PCO_DEVICE_SOFTWARE;
+}
+
 static pco_status attention_lower(gpu_lowering *gpu)
 {
     const attention_sizes z = attention_read(gpu);
@@ -515,7 +521,7 @@ static pco_status attention_lower(gpu_lowering *gpu)
     if (gpu->variant == ATTENTION_MATRIX && attention_matrix_tile(gpu, &z, &of_matrices)) tile = &of_matrices;
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
     gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
-    const int rolled_up = tile && !gpu->software && gpu->limits->type == PCO_DEVICE_SOFTWARE;
+    const int rolled_up = tile && attention_is_for_gpus_on_a_processor(gpu);
     gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, rolled_up ? ATTENTION_ROLLED_UP : 0),
                   .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
                   .matrix_k = (int32_t)gpu->limits->matrix[2]);
