@@ -174,7 +174,7 @@ class Draw:
 class Apart:
     """A command that starts processes of its own, which takes time."""
 
-    share = 0.4
+    share = 0.2
 
 
 class Log(Apart):
