@@ -14,7 +14,7 @@ static int files_give(cJSON *parent, const char *key, const char *json)
     return pco_json_give(parent, key, cJSON_Parse(json));
 }
 
-static int64_t files_find(const void *user, const char *text)
+int64_t text_files_find(const void *user, const char *text)
 {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(user, text);
     int64_t id;
@@ -64,7 +64,7 @@ static pco_status files_make(cJSON *root, const char *label, text_config *config
                              pco_tokenizer **tokenizer, pco_error *err)
 {
     cJSON *vocab = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(root, "model"), "vocab");
-    pco_status status = text_config_add_all(config, files_find, vocab, cJSON_GetArraySize(vocab), err);
+    pco_status status = text_config_add_all(config, text_files_find, vocab, cJSON_GetArraySize(vocab), err);
     if (status) return status;
     cJSON *added = cJSON_Duplicate(config->added, 1), *post = cJSON_CreateObject();
     if (!pco_json_give(root, "added_tokens", added) || !pco_json_give(root, "post_processor", post) ||
@@ -178,12 +178,10 @@ static pco_status files_class(const text_config *config, const char *path, size_
                     path, config->class);
 }
 
-/* {"text": id} with each id of 0 ... count - 1 once, but for those of added tokens. */
-static pco_status files_check_ids(const cJSON *vocab, const char *path, pco_error *err)
+pco_status text_files_check_ids(const cJSON *vocab, int64_t count, const char *path, pco_error *err)
 {
     const cJSON *item;
     if (!cJSON_IsObject(vocab)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: not an object of tokens and ids", path);
-    const int64_t count = cJSON_GetArraySize(vocab);
     unsigned char *seen = calloc(1, (size_t)count + 1);
     pco_status status = seen ? PCO_OK : text_no_memory(err);
     cJSON_ArrayForEach(item, vocab)
@@ -206,7 +204,7 @@ pco_status text_files_bpe(const char *path, const char *merges_path, text_config
     size_t row;
     pco_status status = files_class(config, path, &row, err);
     if (!status) status = pco_json_load(path, &vocab, err);
-    if (!status) status = files_check_ids(vocab, path, err);
+    if (!status) status = text_files_check_ids(vocab, cJSON_GetArraySize(vocab), path, err);
     if (!status) {
         pco_print(&text, "{%s, \"decoder\": {\"type\": \"ByteLevel\"}", FILES_CLASSES[row].parts);
         if (!strstr(FILES_CLASSES[row].parts, "pre_tokenizer"))

@@ -381,6 +381,10 @@ pco_status text_files_bert(const char *path, text_config *config, pco_tokenizer 
 pco_status text_files_bpe(const char *path, const char *merges_path, text_config *config, pco_tokenizer **tokenizer,
                           pco_error *err);
 pco_status text_files_pieces(const char *path, text_config *config, pco_tokenizer **tokenizer, pco_error *err);
+/* {"text": id}: is each id one of 0 ... count - 1, and there once? Errors: FORMAT. */
+pco_status text_files_check_ids(const cJSON *vocab, int64_t count, const char *path, pco_error *err);
+/* A text_config_find_fn in such an object. */
+int64_t text_files_find(const void *user, const char *text);
 /* From vocab.json and a model of SentencePiece: one side of Marian (tokenizer_marian.c). Errors likewise. */
 pco_status text_files_marian(const char *vocab_path, const char *pieces_path, text_config *config,
                              pco_tokenizer **tokenizer, pco_error *err);

@@ -1,10 +1,8 @@
 /* Marian's tokenizer in folders of Hugging Face (MarianTokenizer): a model of SentencePiece for each side, source.spm
  * and target.spm, cuts the text, and vocab.json, which both sides share unless the target has target_vocab.json, has
  * the ids of the pieces. What a piece is called decides, whatever number the model of SentencePiece gave it. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -54,31 +52,22 @@ static pco_status marian_encode(text_run *run, const char *text, size_t size, te
 
 /* ---- making ---- */
 
-static int64_t marian_find(const void *user, const char *text)
-{
-    const cJSON *found = cJSON_GetObjectItemCaseSensitive(user, text);
-    int64_t id;
-    return found && pco_json_whole(found, &id) ? id : -1;
-}
-
-/* Tokens by their ids: those of the vocabulary, and those that are added. */
-static pco_status marian_put(const cJSON *vocab, const cJSON *added, const char **texts, int64_t count,
-                             const char *label, pco_error *err)
+/* Tokens by their ids, which were checked: those of the vocabulary, and those that are added. */
+static pco_status marian_put(const cJSON *vocab, const cJSON *added, const char **texts, const char *label,
+                             pco_error *err)
 {
     const cJSON *item;
+    int64_t id = -1;
     cJSON_ArrayForEach(item, vocab)
     {
-        int64_t id;
-        if (!pco_json_whole(item, &id) || id < 0 || id >= count || texts[id])
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: the id of '%.80s' is not one of 0 to %lld, once each", label,
-                            item->string, (long long)count - 1);
+        (void)pco_json_whole(item, &id);
         if (strlen(item->string) > UINT16_MAX)
             return pco_fail(err, PCO_ERROR_FORMAT, "%s: token %lld is too long", label, (long long)id);
         texts[id] = item->string;
     }
     cJSON_ArrayForEach(item, added)
     {
-        const int64_t id = (int64_t)cJSON_GetObjectItemCaseSensitive(item, "id")->valuedouble;
+        id = (int64_t)cJSON_GetObjectItemCaseSensitive(item, "id")->valuedouble;
         texts[id] = cJSON_GetObjectItemCaseSensitive(item, "content")->valuestring;
     }
     return PCO_OK;
@@ -117,7 +106,7 @@ static pco_status marian_build(const char **texts, uint32_t count, const text_co
                     {text_config_text(config, "pad_token", "<pad>"), &tokenizer->special.pad}};
     for (uint32_t id = 0; id < count; id++)
         for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {
-            if (strcmp(tokenizer->tokens[id].text, specials[i].text) != 0) continue;
+            if (!*specials[i].text || strcmp(tokenizer->tokens[id].text, specials[i].text) != 0) continue;
             tokenizer->tokens[id].type = TEXT_CONTROL;
             *specials[i].id = (int32_t)id;
         }
@@ -165,19 +154,18 @@ pco_status text_files_marian(const char *vocab_path, const char *pieces_path, te
     pco_tokenizer *pieces = NULL;
     *tokenizer = NULL;
     pco_status status = pco_json_load(vocab_path, &vocab, err);
-    if (!status && !cJSON_IsObject(vocab))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: not an object of tokens and ids", vocab_path);
     const int64_t own = status ? 0 : cJSON_GetArraySize(vocab);
-    if (!status) status = text_config_add_all(config, marian_find, vocab, own, err);
+    if (!status) status = text_config_add_all(config, text_files_find, vocab, own, err);
     int64_t count = own;
     cJSON_ArrayForEach(item, config->added)
     {
         const int64_t id = (int64_t)cJSON_GetObjectItemCaseSensitive(item, "id")->valuedouble;
         if (id >= count) count = id + 1;
     }
+    if (!status) status = text_files_check_ids(vocab, count, vocab_path, err);
     const char **texts = status ? NULL : calloc((size_t)count + 1, sizeof *texts);
     if (!status && !texts) status = text_no_memory(err);
-    if (!status) status = marian_put(vocab, config->added, texts, count, vocab_path, err);
+    if (!status) status = marian_put(vocab, config->added, texts, vocab_path, err);
     if (!status) status = marian_pieces(pieces_path, &pieces, err);
     if (!status) status = marian_build(texts, (uint32_t)count, config, pieces, vocab_path, tokenizer, err);
     free(texts);

@@ -42,6 +42,13 @@ def portico(folder, command, **more):
                           capture_output=True, timeout=120)
 
 
+def undisturbed(folder, command):
+    """The same, and no allocation fails."""
+    plain = {key: value for key, value in environment().items() if key != "LD_PRELOAD"}
+    return subprocess.run([PORTICO] + command, cwd=folder, env=plain, stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=120)
+
+
 def content(path):
     try:
         with open(path, "rb") as file:
@@ -108,9 +115,7 @@ class Report:
 
     @staticmethod
     def verify(folder):
-        plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-        return subprocess.run([PORTICO, "conformance", "--verify", "report"], cwd=folder, env=plain,
-                              capture_output=True, timeout=120)
+        return undisturbed(folder, ["conformance", "--verify", "report"])
 
     def remember(self, folder, result):
         with open(os.path.join(folder, "report", "report.json"), encoding="utf-8") as file:
@@ -206,8 +211,7 @@ class Log(Apart):
                  if record not in self.right[0] and dict(record)["state"] in ("pass", "fail")]
         if wrong:
             return "the log has %s" % wrong[0]
-        plain = {k: v for k, v in environment().items() if k != "LD_PRELOAD"}
-        again = subprocess.run([PORTICO] + self.command, cwd=folder, env=plain, capture_output=True, timeout=120)
+        again = undisturbed(folder, self.command)
         if again.returncode > 1 or self.read(folder)[1] != self.right[1]:
             return "no run goes on from the log: " + again.stderr.decode()
         return complaint(result)
