@@ -27,7 +27,7 @@ def text_counts(text, failed):
 
 
 def meson_counts(path):
-    total, worst = [0, 0, 0], []
+    total, worst, failed = [0, 0, 0], [], []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             test = json.loads(line)
@@ -40,9 +40,11 @@ def meson_counts(path):
             if counts[1]:
                 worst.append(test["name"])
                 lines = [line for line in text.splitlines() if not re.match(r"\[ *(RUN|OK) *\]|ok\b", line)]
-                print(f"---- {test['name']}, its last lines:\n" + "\n".join(lines[-25:]) + "\n----")
+                failed.append(f"---- {test['name']}, its last lines:\n" + "\n".join(lines[-25:]) + "\n----")
             print(f"{verdict:8} {test['duration']:7.1f} s  {counts[0]:5} {counts[1]:5} {counts[2]:5}  {test['name']}")
             total = [a + b for a, b in zip(total, counts)]
+    for excerpt in failed: # behind everything else: who reads the end of a log sees what failed
+        print(excerpt)
     if worst:
         print("failed: " + ", ".join(worst))
     return total
@@ -84,24 +86,34 @@ def step(args):
         lines = COUNTS.findall(text)
         counts = text_counts(text, args.status != 0) if lines else [int(args.status == 0), int(args.status != 0), 0]
     with open(args.results, "a", encoding="utf-8") as file:
-        file.write("\t".join([args.group, args.name, *map(str, counts), args.seconds]) + "\n")
+        file.write("\t".join([args.group, args.name, *map(str, counts), args.seconds, args.log or ""]) + "\n")
     verdict = "FAIL" if counts[1] else "skip" if args.status == 77 else "ok"
     figures = f"{counts[0]} passed" if counts[0] else ""
     figures += f", {counts[1]} failed" if counts[1] else ""
     figures += f", {counts[2]} skipped" if counts[2] and args.status != 77 else ""
     print(f"{verdict:4}  {args.group:18}  {args.name:26} {float(args.seconds):7.1f} s  {args.why or figures.strip(', ')}", flush=True)
     if counts[1]:
-        for line in text.rstrip().splitlines()[-40:]:
-            print("      | " + line)
-        print(f"      the whole of it: {args.log}", flush=True)
+        print(f"      its output: {args.log}; the end of it stands at the end of this, too", flush=True)
     return 1 if counts[1] else 0
 
 
+def print_failure(group, name, log):
+    print(f"\n{group}, {name}: FAIL")
+    if log:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            for line in file.read().rstrip().splitlines()[-40:]:
+                print("      | " + line)
+        print(f"      the whole of it: {log}")
+
+
 def table(path):
+    """The sums of each group. What failed comes before them, and not in the middle of hours of output."""
     groups = {}
     with open(path, encoding="utf-8") as file:
         for line in file:
-            group, _, passed, failed, skipped, seconds = line.rstrip("\n").split("\t")
+            group, name, passed, failed, skipped, seconds, log = line.rstrip("\n").split("\t")
+            if failed != "0":
+                print_failure(group, name, log)
             row = groups.setdefault(group, [0, 0, 0, 0.0])
             for i, value in enumerate((passed, failed, skipped, seconds)):
                 row[i] += float(value) if i == 3 else int(value)

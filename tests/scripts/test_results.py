@@ -7,6 +7,7 @@ import json
 import pathlib
 import sys
 import tempfile
+import types
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "results.py"
@@ -44,6 +45,22 @@ class Counts(unittest.TestCase):
                 json.dump({"conformance": [{**device, "pass": 4, "waived": 2, state: 1}]}, report)
                 report.flush()
                 self.assertEqual(results.conformance_counts(report.name), [4, 1, 2], state)
+
+    def test_failures_stand_at_the_end(self):
+        """The end of a step's output is repeated in front of the sums, where who reads the last lines sees it."""
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            kept, log = f"{folder}/results.tsv", f"{folder}/step.log"
+            pathlib.Path(log).write_text("what went wrong\n", encoding="utf-8")
+            for name, status in (("one", 1), ("two", 0)):
+                results.step(types.SimpleNamespace(results=kept, group="all", name=name, seconds="1.0",
+                                                   status=status, log=log, why=None))
+            before = said.tell()
+            self.assertEqual(results.table(kept), 1)
+            said.seek(before)
+            last = said.read()
+        self.assertIn("all, one: FAIL\n      | what went wrong\n", last)
+        self.assertNotIn("all, two: FAIL", last)
+        self.assertLess(last.index("what went wrong"), last.index("passed   failed"))
 
 
 if __name__ == "__main__":
