@@ -1,7 +1,8 @@
 /* The product of matrices of any size: blocks of a and b are widened to f32 and packed, then tiles of
  * registers run over them. Loops from the outside: columns by NC, rows by MC, k by KC; packing and computing
- * are two parallel loops per block. A sum runs over k in order, whatever the tile, the block of rows or the
- * thread, so a row is the same bits alone and in a batch. Many small batches run one per thread instead. */
+ * are two parallel loops per block. A sum runs over k in order and by the same blocks (simd_matmul.h), whatever the
+ * tile, the block of rows or the thread, so a row is the same bits alone and in a batch. Many small batches run one per
+ * thread instead. */
 #include "matmul.h"
 
 enum {
@@ -15,7 +16,7 @@ enum {
         1 << 15, /* floats of a, at most, that one thread packs alone: some microseconds, as threads take to meet */
 };
 
-_Static_assert(CPU_KC % CPU_BLOCK_MOST == 0, "whole blocks");
+_Static_assert(CPU_KC % CPU_BLOCK_MOST == 0 && CPU_KC % CPU_SUM_STEPS == 0, "whole blocks");
 
 typedef struct cpu_gemm {
     const cpu_node *node;

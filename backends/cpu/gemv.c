@@ -1,7 +1,7 @@
 /* Products with few rows: b is read once, as it is stored, and widened in registers. */
 #include "matmul.h"
 
-enum { CPU_GEMV_COLUMNS = 64, CPU_GEMV_PANEL = 1024 };
+enum { CPU_GEMV_COLUMNS = 64 };
 
 static bool cpu_gemv_reads_a(const cpu_node *node)
 {
@@ -75,7 +75,7 @@ static void cpu_gemv_panels(const cpu_node *node, float *y, const float *x, int6
     }
 }
 
-/* The same for b stored [K,N], or so in panels; n <= CPU_GEMV_PANEL. */
+/* The same for b stored [K,N], or so in panels; n <= CPU_COLUMNS_MOST. */
 static void cpu_gemv_by_columns(const cpu_node *node, int64_t batch, int64_t first, int64_t n)
 {
     const cpu_matmul *plan = &node->plan.matmul;
@@ -83,7 +83,7 @@ static void cpu_gemv_by_columns(const cpu_node *node, int64_t batch, int64_t fir
     int64_t a_at, b_at, stride;
     cpu_matmul_offsets(plan, batch, &a_at, &b_at);
     const float *a = cpu_gemv_rows(node, batch, a_at, &stride);
-    float sums[CPU_GEMV_PANEL];
+    float sums[CPU_COLUMNS_MOST];
     for (int64_t m = 0; m < plan->m; m++) {
         if (b->layout == CPU_LAYOUT_PANELS)
             cpu_gemv_panels(node, sums, a + m * stride, first, n);
@@ -99,7 +99,7 @@ static void cpu_gemv_slice(void *task, int64_t begin, int64_t end, uint32_t work
     (void)worker;
     const cpu_node *node = task;
     const cpu_matmul *plan = &node->plan.matmul;
-    int64_t most = plan->b_by_rows ? CPU_GEMV_COLUMNS : CPU_GEMV_PANEL;
+    int64_t most = plan->b_by_rows ? CPU_GEMV_COLUMNS : CPU_COLUMNS_MOST;
     for (int64_t at = begin, n; at < end; at += n) {
         int64_t batch = at / plan->n, first = at % plan->n;
         n = cpu_min(cpu_min(most, end - at), plan->n - first);

@@ -8,7 +8,9 @@
 
 enum {
     CPU_TILE_MAX = 14 * 32,
-    CPU_DOT_ROWS = 4, /* rows that dot_rows takes at once */
+    CPU_SUM_STEPS = 64,      /* steps of k whose sum is kept apart */
+    CPU_DOT_ROWS = 4,        /* rows that dot_rows takes at once */
+    CPU_COLUMNS_MOST = 1024, /* columns that dot_columns takes at once */
 };
 
 /* Functions that matmul applies after the bias. */
@@ -22,7 +24,7 @@ typedef enum cpu_activation {
 } cpu_activation;
 
 /* One tile of a product: c[tile_rows, tile_columns] (+)= a b over k steps, the rows of c c_row floats apart.
- * Sums run in the order of k, one term at a time. packed: a and b hold the tile's rows or columns of one step
+ * Sums run in the order of k, by blocks (simd_matmul.h). packed: a and b hold the tile's rows or columns of one step
  * after the other; the first `rows` of tile_rows are computed. strided: rows of a are a_row apart, steps of b b_step.
  */
 typedef void (*cpu_tile_packed_fn)(int rows, int64_t k, const float *a, const float *b, float *c, int64_t c_row,

@@ -1,4 +1,8 @@
-/* The register tile of matrix multiplication, packing, and products with few rows. */
+/* The register tile of matrix multiplication, packing, and products with few rows.
+ *
+ * A sum over k is that of blocks of CPU_SUM_STEPS steps, each in the order of k and from zero on, which are added in
+ * their order. An error grows with the steps of a block and the number of blocks, not with their product: for 4,096
+ * steps, 128 roundings behind one another and not 4,096. */
 
 /* A tile of up to CPU_TILE_ROWS rows, whose sums stay in registers. */
 #define CPU_ROWS_1(X)  X(0)
@@ -32,15 +36,16 @@
 
 enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
 
-#define CPU_TILE_LOAD(r) \
-    v_f32 c##r##_0 = add ? v_load(c + (r)*c_row) : v_splat(0); \
-    v_f32 c##r##_1 = add ? v_load(c + (r)*c_row + LANES) : v_splat(0);
+#define CPU_TILE_ZERO(r) v_f32 c##r##_0 = v_splat(0), c##r##_1 = v_splat(0);
 #define CPU_TILE_STEP(r) \
     { \
         v_f32 s = v_splat(a[(r)*a_row]); \
         c##r##_0 = v_fma(s, b0, c##r##_0); \
         c##r##_1 = v_fma(s, b1, c##r##_1); \
     }
+#define CPU_TILE_ADD(r) \
+    c##r##_0 += v_load(c + (r)*c_row); \
+    c##r##_1 += v_load(c + (r)*c_row + LANES);
 #define CPU_TILE_SAVE(r) \
     v_store(c + (r)*c_row, c##r##_0); \
     v_store(c + (r)*c_row + LANES, c##r##_1);
@@ -49,13 +54,20 @@ enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
     CPU_INLINE void tile_##rows(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, \
                                 int64_t b_step, float *c, int64_t c_row, int add) \
     { \
-        CPU_ROWS_##rows(CPU_TILE_LOAD) for (int64_t step = 0; step < k; step++) \
-        { \
-            v_f32 b0 = v_load(b), b1 = v_load(b + LANES); \
-            CPU_ROWS_##rows(CPU_TILE_STEP) a += a_step; \
-            b += b_step; \
-        } \
-        CPU_ROWS_##rows(CPU_TILE_SAVE) \
+        do { \
+            const int64_t block = k < CPU_SUM_STEPS ? k : CPU_SUM_STEPS; \
+            CPU_ROWS_##rows(CPU_TILE_ZERO) for (int64_t step = 0; step < block; step++) \
+            { \
+                v_f32 b0 = v_load(b), b1 = v_load(b + LANES); \
+                CPU_ROWS_##rows(CPU_TILE_STEP) a += a_step; \
+                b += b_step; \
+            } \
+            if (add) { \
+                CPU_ROWS_##rows(CPU_TILE_ADD) \
+            } \
+            CPU_ROWS_##rows(CPU_TILE_SAVE) k -= block; \
+            add = 1; \
+        } while (k > 0); \
     }
 CPU_TILES(CPU_TILE)
 
@@ -73,18 +85,27 @@ static void tile_packed(int rows, int64_t k, const float *a, const float *b, flo
 /* The same of one vector of columns. */
 #define CPU_NARROW_STEP(r) c##r = v_fma(v_splat(a[(r)*a_row]), b0, c##r);
 #define CPU_NARROW_ZERO(r) v_f32 c##r = v_splat(0);
+#define CPU_NARROW_ADD(r)  c##r += v_load(c + (r)*c_row);
 #define CPU_NARROW_SAVE(r) v_store(c + (r)*c_row, c##r);
 #define CPU_NARROW(rows) \
     CPU_INLINE void narrow_##rows(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, \
                                   int64_t b_step, float *c, int64_t c_row) \
     { \
-        CPU_ROWS_##rows(CPU_NARROW_ZERO) for (int64_t step = 0; step < k; step++) \
-        { \
-            v_f32 b0 = v_load(b); \
-            CPU_ROWS_##rows(CPU_NARROW_STEP) a += a_step; \
-            b += b_step; \
-        } \
-        CPU_ROWS_##rows(CPU_NARROW_SAVE) \
+        int add = 0; \
+        do { \
+            const int64_t block = k < CPU_SUM_STEPS ? k : CPU_SUM_STEPS; \
+            CPU_ROWS_##rows(CPU_NARROW_ZERO) for (int64_t step = 0; step < block; step++) \
+            { \
+                v_f32 b0 = v_load(b); \
+                CPU_ROWS_##rows(CPU_NARROW_STEP) a += a_step; \
+                b += b_step; \
+            } \
+            if (add) { \
+                CPU_ROWS_##rows(CPU_NARROW_ADD) \
+            } \
+            CPU_ROWS_##rows(CPU_NARROW_SAVE) k -= block; \
+            add = 1; \
+        } while (k > 0); \
     }
 CPU_TILES(CPU_NARROW)
 
@@ -93,10 +114,15 @@ static void narrow_part(int rows, int64_t part, int64_t k, const float *a, int64
                         const float *b, int64_t columns, float *c)
 {
     for (int r = 0; r < rows; r++) {
-        v_f32 sum = v_splat(0);
-        for (int64_t step = 0; step < k; step++)
-            sum = v_fma(v_splat(a[r * a_row + step * a_step]), v_load_part(b + step * columns, part, 0), sum);
-        v_store_part(c + r * columns, sum, part);
+        v_f32 total = v_splat(0);
+        for (int64_t step = 0; step < k;) {
+            const int64_t end = k - step < CPU_SUM_STEPS ? k : step + CPU_SUM_STEPS;
+            v_f32 sum = v_splat(0);
+            for (; step < end; step++)
+                sum = v_fma(v_splat(a[r * a_row + step * a_step]), v_load_part(b + step * columns, part, 0), sum);
+            total += sum;
+        }
+        v_store_part(c + r * columns, total, part);
     }
 }
 
@@ -233,9 +259,8 @@ CPU_DOT(dot_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
         for (int64_t q = 0; q < n; q++) padded[q] = scalar(w[q]); \
         return v_load(padded); \
     } \
-    static void name(float *y, const float *x, const void *from, int64_t w_row, int64_t k, int64_t n) \
+    CPU_INLINE void name##_block(float *y, const float *x, const stored *w, int64_t w_row, int64_t k, int64_t n) \
     { \
-        const stored *w = from; \
         memset(y, 0, (size_t)n * 4); \
         int64_t step = 0; \
         for (; step + 4 <= k; step += 4, w += 4 * w_row) { \
@@ -264,6 +289,17 @@ CPU_DOT(dot_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
                 v_f32 sum = v_fma(x0, name##_part(w + i, n - i), v_load_part(y + i, n - i, 0)); \
                 v_store_part(y + i, sum, n - i); \
             } \
+        } \
+    } \
+    static void name(float *y, const float *x, const void *from, int64_t w_row, int64_t k, int64_t n) \
+    { \
+        const stored *w = from; \
+        name##_block(y, x, w, w_row, k < CPU_SUM_STEPS ? k : CPU_SUM_STEPS, n); \
+        for (int64_t step = CPU_SUM_STEPS; step < k; step += CPU_SUM_STEPS) { \
+            float block[CPU_COLUMNS_MOST]; \
+            name##_block(block, x + step, w + step * w_row, w_row, \
+                         k - step < CPU_SUM_STEPS ? k - step : CPU_SUM_STEPS, n); \
+            for (int64_t i = 0; i < n; i++) y[i] += block[i]; \
         } \
     }
 CPU_COLUMNS(columns_f32, float, v_load, CPU_SAME)
