@@ -51,6 +51,9 @@ static const conf_missed MISSED[] = {
      * than a part of attention_split has */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,2,3,8"}, {PCO_F32, "1,2,129,8"}, {PCO_F32, "1,2,129,8"}}},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
+    /* the same small enough for tier tiny: one row, and three of a block of four */
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,1,2"}, {PCO_F32, "1,1,129,2"}, {PCO_F32, "1,1,129,2"}}},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,3,2"}, {PCO_F32, "1,1,129,2"}, {PCO_F32, "1,1,129,2"}}},
 };
 
 /* Batches of one column, which are computed as batches of one row: strides of two operands change places. */
