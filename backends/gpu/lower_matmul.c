@@ -208,8 +208,8 @@ static void matmul_bind_y(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispat
         if (p->c != PCO_NONE) params->c_first = gpu_bind_elements(gpu, d, GPU_matmul_c, p->c, y.first, y.count, 0);
         params->bias_step = p->bias_step;
     }
-    params->y_first = p->raw ? gpu_bind_workspace(gpu, d, GPU_matmul_y, y.first * 4, y.count * 4, 1) / 4
-                             : gpu_bind_elements(gpu, d, GPU_matmul_y, p->y, y.first, y.count, 1);
+    params->y_first = p->raw && !p->in_y ? gpu_bind_workspace(gpu, d, GPU_matmul_y, y.first * 4, y.count * 4, 1) / 4
+                                         : gpu_bind_elements(gpu, d, GPU_matmul_y, p->y, y.first, y.count, 1);
 }
 
 static gpu_matmul_params matmul_sizes(const gpu_matmul *p, const matmul_box *box)
@@ -366,6 +366,28 @@ static uint64_t matmul_terms(const gpu_lowering *gpu, const gpu_matmul *p)
     return gpu_max(terms, 1);
 }
 
+/* May sums grow in y itself? */
+static int matmul_grows_in_y(const gpu_matmul *p)
+{
+    return p->y_type == PCO_F32 && p->bias_type < 0 && p->c == PCO_NONE && p->activation == 0;
+}
+
+/* Terms that kernels add one after the other, at most, where more passes over y are all that it costs. An error grows
+ * with the terms of such a chain: the gradient at a model's output is a sum over its tokens, 49,152 of SmolLM2. Kernels
+ * that share a sum out among lanes have chains that short anyway. */
+static uint64_t matmul_chain(const gpu_matmul *p)
+{
+    enum { CHAIN = 2048 };
+    switch (p->variant) {
+    case GPU_MATMUL_NAIVE:
+    case GPU_MATMUL_REGISTER:
+    case GPU_MATMUL_SHARED:
+    case GPU_MATMUL_VECTOR:
+    case GPU_MATMUL_MATRIX: return matmul_grows_in_y(p) && !(p->quantised && p->trans_b) ? CHAIN : p->k;
+    default: return p->k;
+    }
+}
+
 /* All batch entries for terms k0..k1; dimensions beyond three are gone through one by one. */
 static pco_status matmul_batches(gpu_lowering *gpu, const gpu_matmul *p, uint64_t k0, uint64_t k1)
 {
@@ -448,14 +470,15 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
         p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP || p.variant == GPU_MATMUL_DOT;
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
-    const uint64_t terms = matmul_terms(gpu, &p);
+    const uint64_t terms = gpu_min(matmul_terms(gpu, &p), matmul_chain(&p));
     const int crowded = gpu_matmul_pick(gpu, &p, p.m, p.n, 1).four && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
+    p.in_y = p.raw && matmul_grows_in_y(&p);
     if (p.variant == GPU_MATMUL_INTEGER) matmul_split(gpu, &p);
     for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
         matmul_batches(gpu, &p, k, gpu_min(k + terms, p.k));
     }
-    return p.raw ? matmul_finish(gpu, &p, 1) : gpu->status;
+    return p.raw && !p.in_y ? matmul_finish(gpu, &p, 1) : gpu->status;
 }
 
 int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p) { return matmul_terms(gpu, p) >= p->k; }

@@ -41,6 +41,9 @@ static const conf_missed MISSED[] = {
     {PCO_OP_ARGMAX, {{PCO_F32, "16,70001"}}},
     {PCO_OP_LOGSUMEXP, {{PCO_F32, "16,70001"}}},
     {PCO_OP_MATMUL, {{PCO_F16, "3,37003"}, {PCO_F16, "37003,5"}}},
+    /* more terms than kernels add in one chain, in whole vectors and not; in batches */
+    {PCO_OP_MATMUL, {{PCO_F32, "5,4100"}, {PCO_F32, "4100,17"}}},
+    {PCO_OP_MATMUL, {{PCO_F32, "2,5,2051"}, {PCO_F32, "2,2051,3"}}},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
      {{PCO_F32, "1,1,2,64"}, {PCO_F32, "1,1,20011,64"}, {PCO_F32, "1,1,20011,64"}}},
     /* more elements than 16 bits count, and in the last workgroup more than its invocations take at once */

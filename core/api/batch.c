@@ -7,12 +7,12 @@
 #include <string.h>
 
 /* A sequence that answers one prompt after the other. */
-typedef struct batch_slot {
+typedef struct batch_answer {
     pco_sequence *sequence;
     api_generation g;
     size_t prompt; /* its number */
     int busy, reads;
-} batch_slot;
+} batch_answer;
 
 typedef struct batch {
     pco_model *model;
@@ -22,12 +22,12 @@ typedef struct batch {
     const pco_generate_params *params;
     pco_text_fn text;
     pco_answer_fn answered;
-    batch_slot *slots; /* [n_slots] */
-    size_t n_slots;
-    int64_t *lanes; /* [n_slots], and the rest as well: of a step */
+    batch_answer *answers; /* [n_answers] */
+    size_t n_answers;
+    int64_t *lanes; /* [n_answers], and the rest as well: of a step */
     int32_t *ids;
-    batch_slot **reading;
-    float *logits; /* [n_slots][vocab_size] */
+    batch_answer **reading;
+    float *logits; /* [n_answers][vocab_size] */
     pco_generate_stats total;
     int stopped;
     pco_error *err;
@@ -61,11 +61,11 @@ static void batch_add(batch *b, api_generation *g)
 }
 
 /* What other sequences have read of the same ids is copied instead of read again. */
-static pco_status batch_share(batch *b, batch_slot *slot, const int32_t *ids, size_t count)
+static pco_status batch_share(batch *b, batch_answer *answer, const int32_t *ids, size_t count)
 {
     const pco_model *model = b->model;
     pco_causal *causal = model->causal;
-    const int64_t own = slot->sequence->lane;
+    const int64_t own = answer->sequence->lane;
     int64_t from = own;
     size_t most = 0;
     for (int64_t i = 0; i < model->lanes; i++) {
@@ -85,45 +85,45 @@ static pco_status batch_share(batch *b, batch_slot *slot, const int32_t *ids, si
     if (most) status = pco_causal_copy(causal, from, own, b->err);
     pco_causal_select(causal, own);
     pco_causal_rewind(causal, status ? 0 : (int64_t)most);
-    slot->g.stats.shared_tokens = (int64_t)most;
+    answer->g.stats.shared_tokens = (int64_t)most;
     return status;
 }
 
 /* The next prompt; the model's logits are those behind it. */
-static pco_status batch_begin(batch *b, batch_slot *slot)
+static pco_status batch_begin(batch *b, batch_answer *answer)
 {
     const int32_t *ids;
     int32_t *made = NULL;
     size_t count = 0;
-    slot->prompt = b->next++;
-    slot->g = batch_generation(b, slot->sequence, slot->prompt);
-    slot->busy = 1;
-    api_generation *g = &slot->g;
-    pco_status status = api_open(g, "pco_model_generate_batch", b->prompts[slot->prompt]);
-    if (!status) status = api_ids(g, b->prompts[slot->prompt], NULL, 0, PCO_TOKENIZE_ENDS, &ids, &count, &made);
-    if (!status) status = batch_share(b, slot, ids, count);
-    slot->sequence->count = 0;
-    if (!status) status = api_extend(slot->sequence, ids, count, b->err);
+    answer->prompt = b->next++;
+    answer->g = batch_generation(b, answer->sequence, answer->prompt);
+    answer->busy = 1;
+    api_generation *g = &answer->g;
+    pco_status status = api_open(g, "pco_model_generate_batch", b->prompts[answer->prompt]);
+    if (!status) status = api_ids(g, b->prompts[answer->prompt], NULL, 0, PCO_TOKENIZE_ENDS, &ids, &count, &made);
+    if (!status) status = batch_share(b, answer, ids, count);
+    answer->sequence->count = 0;
+    if (!status) status = api_extend(answer->sequence, ids, count, b->err);
     if (!status) status = api_read_prompt(g, 0);
     free(made);
-    g->room = b->model->context_length - (int64_t)slot->sequence->count;
+    g->room = b->model->context_length - (int64_t)answer->sequence->count;
     g->begin = pco_seconds();
     g->ended = g->stopped;
-    slot->reads = 0;
+    answer->reads = 0;
     return status;
 }
 
-/* Turns until the model has to read for the next one, or all is said. The logits are those of this slot. */
-static pco_status batch_turn(batch *b, batch_slot *slot)
+/* Turns until the model has to read for the next one, or all is said. The logits are those of this answer. */
+static pco_status batch_turn(batch *b, batch_answer *answer)
 {
     pco_status status = PCO_OK;
-    slot->reads = 0;
-    while (!status && !slot->g.ended && !slot->reads) status = api_turn(&slot->g, &slot->reads);
-    if (status || !slot->g.ended) return status;
-    api_finish(&slot->g);
-    api_close(&slot->g);
-    slot->busy = 0;
-    batch_add(b, &slot->g);
+    answer->reads = 0;
+    while (!status && !answer->g.ended && !answer->reads) status = api_turn(&answer->g, &answer->reads);
+    if (status || !answer->g.ended) return status;
+    api_finish(&answer->g);
+    api_close(&answer->g);
+    answer->busy = 0;
+    batch_add(b, &answer->g);
     return PCO_OK;
 }
 
@@ -132,12 +132,12 @@ static pco_status batch_step(batch *b)
 {
     const int64_t vocab = b->model->file->spec.vocab_size[PCO_DECODER];
     int64_t n = 0;
-    for (size_t i = 0; i < b->n_slots; i++) {
-        batch_slot *slot = &b->slots[i];
-        if (!slot->busy) continue;
-        b->reading[n] = slot;
-        b->lanes[n] = slot->sequence->lane;
-        b->ids[n++] = slot->sequence->ids[slot->sequence->count - 1];
+    for (size_t i = 0; i < b->n_answers; i++) {
+        batch_answer *answer = &b->answers[i];
+        if (!answer->busy) continue;
+        b->reading[n] = answer;
+        b->lanes[n] = answer->sequence->lane;
+        b->ids[n++] = answer->sequence->ids[answer->sequence->count - 1];
     }
     if (!n) return PCO_OK;
     pco_status status = pco_causal_step(b->model->causal, b->lanes, b->ids, n, b->logits, b->err);
@@ -157,17 +157,17 @@ static pco_status batch_memory(batch *b)
     if (room > b->count) room = b->count;
     int64_t lane;
     if (!room) return api_lane(b->model, &lane, b->err); /* says that there is none */
-    b->slots = calloc(room, sizeof *b->slots);
+    b->answers = calloc(room, sizeof *b->answers);
     b->lanes = calloc(room, sizeof *b->lanes);
     b->ids = calloc(room, sizeof *b->ids);
     b->reading = calloc(room, sizeof *b->reading);
     b->logits = calloc(room * vocab, sizeof *b->logits);
-    if (!b->slots || !b->lanes || !b->ids || !b->reading || !b->logits)
+    if (!b->answers || !b->lanes || !b->ids || !b->reading || !b->logits)
         return pco_fail(b->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %zu sequences", room);
     pco_status status = PCO_OK;
-    while (!status && b->n_slots < room) {
-        status = pco_sequence_create(b->model, &b->slots[b->n_slots].sequence, b->err);
-        b->n_slots += !status;
+    while (!status && b->n_answers < room) {
+        status = pco_sequence_create(b->model, &b->answers[b->n_answers].sequence, b->err);
+        b->n_answers += !status;
     }
     return status;
 }
@@ -178,23 +178,23 @@ static pco_status batch_together(batch *b)
     pco_status status = batch_memory(b);
     while (!status && !b->stopped) {
         size_t busy = 0;
-        for (size_t i = 0; !status && i < b->n_slots && !b->stopped; i++) {
-            batch_slot *slot = &b->slots[i];
-            while (!status && !slot->busy && b->next < b->count && !b->stopped) {
-                status = batch_begin(b, slot);
-                if (!status) status = batch_turn(b, slot);
-                if (status) status = pco_fail_prefix(b->err, status, "prompt %zu", slot->prompt);
+        for (size_t i = 0; !status && i < b->n_answers && !b->stopped; i++) {
+            batch_answer *answer = &b->answers[i];
+            while (!status && !answer->busy && b->next < b->count && !b->stopped) {
+                status = batch_begin(b, answer);
+                if (!status) status = batch_turn(b, answer);
+                if (status) status = pco_fail_prefix(b->err, status, "prompt %zu", answer->prompt);
             }
-            busy += slot->busy != 0;
+            busy += answer->busy != 0;
         }
         if (!busy) break;
         if (!status && !b->stopped) status = batch_step(b);
     }
-    for (size_t i = 0; i < b->n_slots; i++) {
-        if (b->slots[i].busy) api_close(&b->slots[i].g);
-        pco_sequence_destroy(b->slots[i].sequence);
+    for (size_t i = 0; i < b->n_answers; i++) {
+        if (b->answers[i].busy) api_close(&b->answers[i].g);
+        pco_sequence_destroy(b->answers[i].sequence);
     }
-    free(b->slots);
+    free(b->answers);
     free(b->lanes);
     free(b->ids);
     free(b->reading);

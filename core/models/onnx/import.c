@@ -87,7 +87,7 @@ static import_value *import_new_value(import_state *state)
     return value;
 }
 
-static import_name *import_slot(import_name *names, uint32_t capacity, const char *name)
+static import_name *import_bucket(import_name *names, uint32_t capacity, const char *name)
 {
     uint32_t at = (uint32_t)pco_hash(PCO_HASH_START, name, strlen(name)) & (capacity - 1);
     while (names[at].name && strcmp(names[at].name, name) != 0) at = (at + 1) & (capacity - 1);
@@ -106,20 +106,20 @@ static void import_define(import_state *state, import_scope *scope, const char *
             return;
         }
         for (uint32_t i = 0; i < scope->capacity; i++)
-            if (scope->names[i].name) *import_slot(names, capacity, scope->names[i].name) = scope->names[i];
+            if (scope->names[i].name) *import_bucket(names, capacity, scope->names[i].name) = scope->names[i];
         scope->names = names, scope->capacity = capacity;
     }
-    import_name *slot = import_slot(scope->names, scope->capacity, name);
-    scope->used += !slot->name;
-    *slot = (import_name){name, value};
+    import_name *bucket = import_bucket(scope->names, scope->capacity, name);
+    scope->used += !bucket->name;
+    *bucket = (import_name){name, value};
 }
 
 static import_value *import_find(const import_scope *scope, const char *name)
 {
     for (; scope; scope = scope->outer) {
         if (!scope->capacity) continue;
-        const import_name *slot = import_slot(scope->names, scope->capacity, name);
-        if (slot->name) return slot->value;
+        const import_name *bucket = import_bucket(scope->names, scope->capacity, name);
+        if (bucket->name) return bucket->value;
     }
     return NULL;
 }
