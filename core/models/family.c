@@ -82,6 +82,21 @@ static const pco_family *family_guess(const cJSON *root)
     return NULL;
 }
 
+/* A model of several media, of which the part for text is run. */
+static pco_status family_of_part(const cJSON *root, const cJSON *part, const char *name, const char *label,
+                                 const pco_family **family, pco_model_spec *spec, pco_error *err)
+{
+    char within[1024];
+    snprintf(within, sizeof within, "%.900s, 'text_config'", label);
+    *family = family_find(name, 1);
+    if (!*family || !(*family)->hub || !(*family)->spec->decoder_only)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is of a model of type '%s', which Portico cannot run as a part",
+                        within, name);
+    *spec = *(*family)->spec;
+    pco_status status = pco_hub_refuse_packed(root, label, err);
+    return status ? status : pco_hub_read((*family)->hub, part, within, spec, err);
+}
+
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
                                 pco_error *err)
 {
@@ -91,6 +106,8 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     uint32_t index;
     const uint32_t count = family_choose(1, chosen, names);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
+    const cJSON *part = pco_hub_text_part(root, &name);
+    if (part) return family_of_part(root, part, name, label, family, spec, err);
     if (name && !family_find(name, 1))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s is of a model of type '%s', which Portico cannot run; it runs %s", label, name,

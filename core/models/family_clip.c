@@ -51,7 +51,7 @@ static const pco_model_spec clip_image_spec = {
 static void clip_read_text(pco_hub_reader *r, pco_model_spec *spec)
 {
     static const pco_hub_keys keys = {CLIP_KEYS, .context = "max_position_embeddings"};
-    const pco_hub_encoder_sizes usual = {512, 2048, 12, 8, 77, 49408};
+    const pco_hub_sizes usual = {.width = 512, .ffn = 2048, .layers = 12, .heads = 8, .positions = 77, .vocab = 49408};
     pco_hub_ignore(r, "projection_dim"); /* it is that of the whole model */
     const int32_t end = pco_hub_token(r, "eos_token_id", 49407);
     pco_hub_read_encoder_or(r, &keys, &usual, spec);

@@ -1,5 +1,6 @@
-/* Gemma 3, the part that reads text (Gemma Team 2025): Gemma 2 with a norm of each head's query and key instead of soft
- * caps, and five layers with a window and a rotation of their own to each that sees all keys. */
+/* Gemma 3, the part that reads text, alone or of a model that reads images, too (Gemma Team 2025): Gemma 2 with a norm
+ * of each head's query and key instead of soft caps, and five layers with a window and a rotation of their own to each
+ * that sees all keys. */
 #include "models/family.h"
 
 #include "models/gguf_spec.h"
@@ -38,7 +39,19 @@ static pco_status gemma3_read(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     return PCO_OK;
 }
 
-static const pco_hub_keys gemma3_keys = {PCO_HUB_USUAL_SIZES, .eps = "rms_norm_eps", .activation = "hidden_activation"};
+/* The text_config of a model that reads images says only what is not as in transformers' Gemma3TextConfig. */
+static const pco_hub_sizes gemma3_sizes = {.width = 2304,
+                                           .ffn = 9216,
+                                           .layers = 26,
+                                           .heads = 8,
+                                           .kv_heads = 4,
+                                           .head_dim = 256,
+                                           .positions = 131072,
+                                           .vocab = 262208,
+                                           .eps = 1e-6};
+
+static const pco_hub_keys gemma3_keys = {PCO_HUB_USUAL_SIZES, .eps = "rms_norm_eps", .activation = "hidden_activation",
+                                         .usual = &gemma3_sizes};
 
 static void gemma3_read_config(pco_hub_reader *r, pco_model_spec *spec)
 {

@@ -120,11 +120,12 @@ static const char *const hub_harmless[] = {
 
 const pco_hub_keys pco_hub_usual_keys = {PCO_HUB_USUAL_KEYS, .eps = "rms_norm_eps"};
 
-static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
+static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_sizes *usual,
+                           pco_model_spec *spec)
 {
-    const int64_t heads = pco_hub_size(r, keys->heads, 1 << 12),
-                  kv_heads = pco_hub_size_or(r, keys->kv_heads, 1 << 12, heads),
-                  head_dim = pco_hub_size_or(r, keys->head_dim, 1 << 16, 0);
+    const int64_t heads = pco_hub_usual_size(r, keys->heads, 1 << 12, usual->heads),
+                  kv_heads = pco_hub_size_or(r, keys->kv_heads, 1 << 12, usual->kv_heads ? usual->kv_heads : heads),
+                  head_dim = pco_hub_size_or(r, keys->head_dim, 1 << 16, usual->head_dim);
     if (!r->status && !head_dim && spec->d_model % heads)
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: '%s' %" PRId64 " is no multiple of '%s' %" PRId64, r->label,
                              keys->width, spec->d_model, keys->heads, heads);
@@ -140,15 +141,18 @@ static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, pco_mode
 
 void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
 {
-    spec->d_model = pco_hub_size(r, keys->width, 1 << 20);
-    spec->layers[PCO_DECODER] = pco_hub_size(r, keys->layers, PCO_SPEC_LAYERS);
-    spec->ffn_dim[PCO_DECODER] = pco_hub_size_or(r, keys->ffn, 1 << 24, 4 * spec->d_model);
-    spec->max_position_embeddings = pco_hub_size_or(r, keys->context, 1 << 30, 2048);
-    spec->vocab_size[0] = spec->vocab_size[1] = pco_hub_size(r, "vocab_size", INT32_MAX);
-    hub_read_heads(r, keys, spec);
-    if (!pco_hub_item(r, keys->eps) && !r->status)
+    static const pco_hub_sizes none;
+    const pco_hub_sizes *usual = keys->usual ? keys->usual : &none;
+    spec->d_model = pco_hub_usual_size(r, keys->width, 1 << 20, usual->width);
+    spec->layers[PCO_DECODER] = pco_hub_usual_size(r, keys->layers, PCO_SPEC_LAYERS, usual->layers);
+    spec->ffn_dim[PCO_DECODER] = pco_hub_size_or(r, keys->ffn, 1 << 24, usual->ffn ? usual->ffn : 4 * spec->d_model);
+    spec->max_position_embeddings =
+        pco_hub_size_or(r, keys->context, 1 << 30, usual->positions ? usual->positions : 2048);
+    spec->vocab_size[0] = spec->vocab_size[1] = pco_hub_usual_size(r, "vocab_size", INT32_MAX, usual->vocab);
+    hub_read_heads(r, keys, usual, spec);
+    if (!pco_hub_item(r, keys->eps) && !usual->eps && !r->status)
         r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no '%s'", r->label, keys->eps);
-    spec->norm.eps = pco_hub_number(r, keys->eps, 0x1p-149, 1e3, 1);
+    spec->norm.eps = pco_hub_number(r, keys->eps, 0x1p-149, 1e3, usual->eps ? usual->eps : 1);
     pco_spec_set_norm(spec);
     spec->last_norm = spec->norm;
     spec->activation_function = pco_hub_activation(r, keys->activation, spec->activation_function);
@@ -267,6 +271,16 @@ pco_status pco_hub_read_images(const pco_hub *hub, const cJSON *root, const char
     return reader.status;
 }
 
+pco_status pco_hub_refuse_packed(const cJSON *root, const char *label, pco_error *err)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, "quantization_config");
+    if (!item || cJSON_IsNull(item)) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                    "%s: 'quantization_config' says that weights are packed in a way of its own, which Portico cannot "
+                    "run; take the model in BF16, or as GGUF",
+                    label);
+}
+
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
 {
     pco_hub_reader reader = {.root = root, .label = label, .err = err};
@@ -277,11 +291,7 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
     }
     if (spec->sliding_window == PCO_SPEC_NO_WINDOW) spec->sliding_window = 0;
     hub->read(&reader, spec);
-    if (!reader.status && pco_hub_item(&reader, "quantization_config"))
-        reader.status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                                 "%s: 'quantization_config' says that weights are packed in a way of its own, which "
-                                 "Portico cannot run; take the model in BF16, or as GGUF",
-                                 label);
+    if (!reader.status) reader.status = pco_hub_refuse_packed(root, label, err);
     pco_hub_check_keys(&reader);
     return reader.status;
 }

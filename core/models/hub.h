@@ -30,6 +30,8 @@ int64_t pco_hub_size(pco_hub_reader *r, const char *key, int64_t most);
 int64_t pco_hub_size_or(pco_hub_reader *r, const char *key, int64_t most, int64_t fallback);
 double pco_hub_number(pco_hub_reader *r, const char *key, double least, double most, double fallback);
 int pco_hub_bool(pco_hub_reader *r, const char *key, int fallback);
+/* One that the file must say where no usual one is known (0). */
+int64_t pco_hub_usual_size(pco_hub_reader *r, const char *key, int64_t most, int64_t usual);
 /* The index of the text in names[count]. */
 uint32_t pco_hub_enum(pco_hub_reader *r, const char *key, const char *const *names, uint32_t count, uint32_t fallback);
 /* A key that Portico can follow only where it has this value: a number, or 0 and 1 for false and true; a text. */
@@ -46,12 +48,19 @@ void pco_hub_ignore(pco_hub_reader *r, const char *key);
  * nothing. */
 void pco_hub_check_keys(pco_hub_reader *r);
 
+/* Sizes of models whose files need not say them; 0 for what they must. */
+typedef struct pco_hub_sizes {
+    int64_t width, ffn, layers, heads, positions, vocab, kv_heads, head_dim;
+    double eps;
+} pco_hub_sizes;
+
 /* What families call the same thing differently; NULL for what a family does not have. */
 typedef struct pco_hub_keys {
     const char *width, *ffn, *layers, *heads, *kv_heads, *head_dim, *context, *eps, *activation;
-    const char *theta;      /* NULL: "rope_theta" */
-    const char *rotary_key; /* which part of a head is rotated; NULL: the whole, in files that are written */
-    double rotary;          /* no key: that part where the file does not say; 0: all */
+    const char *theta;          /* NULL: "rope_theta" */
+    const char *rotary_key;     /* which part of a head is rotated; NULL: the whole, in files that are written */
+    double rotary;              /* no key: that part where the file does not say; 0: all */
+    const pco_hub_sizes *usual; /* of a decoder; NULL: the file must say them */
 } pco_hub_keys;
 
 /* As most families call them; the parts are for the initialiser of those that call some otherwise. */
@@ -71,10 +80,7 @@ void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
 void pco_hub_read_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec);
 extern const pco_hub_keys pco_hub_encoder_keys;
 /* The same where a file need not say sizes, which are then these. */
-typedef struct pco_hub_encoder_sizes {
-    int64_t width, ffn, layers, heads, positions, vocab;
-} pco_hub_encoder_sizes;
-void pco_hub_read_encoder_or(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_encoder_sizes *usual,
+void pco_hub_read_encoder_or(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_sizes *usual,
                              pco_model_spec *spec);
 /* Of one that reads images: also how large they and their patches are. Sizes that are not said are those of ViT-Base
  * (Dosovitskiy et al. 2020, table 1), and of the spec. */
@@ -188,6 +194,16 @@ extern const char *const pco_hub_inverse_frequencies[];
  * naming the key. */
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
                         pco_error *err) PCO_NODISCARD;
+
+/* An error for a config.json whose weights are packed by a program of its own. */
+pco_status pco_hub_refuse_packed(const cJSON *root, const char *label, pco_error *err) PCO_NODISCARD;
+
+/* Of a model of several media (hub_whole.c): the object in its config.json that is the config of what reads and writes
+ * text, and whose it is; NULL: the file is of no such model. */
+const cJSON *pco_hub_text_part(const cJSON *root, const char **model_type);
+/* Takes out the tensors of the other parts, and calls those of the text's as in files of it alone. Nothing changes
+ * where there are none of either. Errors: FORMAT when two tensors have one name; OUT_OF_HOST_MEMORY. */
+pco_status pco_hub_take_text_part(pco_weights *weights, pco_error *err) PCO_NODISCARD;
 
 /* The same for the second spec of a family that has one, whose part of the file was not looked at. */
 pco_status pco_hub_read_images(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,

@@ -23,20 +23,14 @@ static void hub_refuse_encoder(pco_hub_reader *r)
     pco_hub_only(r, "tie_word_embeddings", 1);
 }
 
-/* A size that the file must say, or `usual`. */
-static int64_t hub_encoder_size(pco_hub_reader *r, const char *key, int64_t most, int64_t usual)
-{
-    return usual ? pco_hub_size_or(r, key, most, usual) : pco_hub_size(r, key, most);
-}
-
 /* What encoders of texts and of images have. 0 after an error. */
-static int hub_read_layers(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_encoder_sizes *usual,
+static int hub_read_layers(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_sizes *usual,
                            pco_model_spec *spec)
 {
-    spec->d_model = hub_encoder_size(r, keys->width, 1 << 20, usual->width);
-    spec->layers[PCO_ENCODER] = hub_encoder_size(r, keys->layers, 1024, usual->layers);
-    const int64_t heads = hub_encoder_size(r, keys->heads, 4096, usual->heads);
-    spec->ffn_dim[PCO_ENCODER] = hub_encoder_size(r, keys->ffn, 1 << 24, usual->ffn);
+    spec->d_model = pco_hub_usual_size(r, keys->width, 1 << 20, usual->width);
+    spec->layers[PCO_ENCODER] = pco_hub_usual_size(r, keys->layers, 1024, usual->layers);
+    const int64_t heads = pco_hub_usual_size(r, keys->heads, 4096, usual->heads);
+    spec->ffn_dim[PCO_ENCODER] = pco_hub_usual_size(r, keys->ffn, 1 << 24, usual->ffn);
     spec->activation_function = pco_hub_activation(r, keys->activation, spec->activation_function);
     spec->norm.eps = pco_hub_number(r, keys->eps, 0, 1, spec->norm.eps);
     spec->bos_token_id = spec->eos_token_id = spec->decoder_start_token_id = -1;
@@ -56,15 +50,15 @@ static int hub_read_layers(pco_hub_reader *r, const pco_hub_keys *keys, const pc
 
 void pco_hub_read_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
 {
-    pco_hub_read_encoder_or(r, keys, &(pco_hub_encoder_sizes){0}, spec);
+    pco_hub_read_encoder_or(r, keys, &(pco_hub_sizes){0}, spec);
 }
 
-void pco_hub_read_encoder_or(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_encoder_sizes *usual,
+void pco_hub_read_encoder_or(pco_hub_reader *r, const pco_hub_keys *keys, const pco_hub_sizes *usual,
                              pco_model_spec *spec)
 {
     spec->vocab_size[PCO_ENCODER] = spec->vocab_size[PCO_DECODER] =
-        hub_encoder_size(r, "vocab_size", INT32_MAX, usual->vocab);
-    const int64_t positions = hub_encoder_size(r, keys->context, 1 << 24, usual->positions);
+        pco_hub_usual_size(r, "vocab_size", INT32_MAX, usual->vocab);
+    const int64_t positions = pco_hub_usual_size(r, keys->context, 1 << 24, usual->positions);
     spec->pad_token_id = pco_hub_token(r, "pad_token_id", spec->pad_token_id);
     if (!hub_read_layers(r, keys, usual, spec)) return;
     spec->position_rows = positions;
@@ -93,7 +87,7 @@ static void hub_read_extent(pco_hub_reader *r, const char *key, int64_t extent[2
 
 void pco_hub_read_image_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
 {
-    const pco_hub_encoder_sizes usual = {.width = 768, .ffn = 3072, .layers = 12, .heads = 12};
+    const pco_hub_sizes usual = {.width = 768, .ffn = 3072, .layers = 12, .heads = 12};
     pco_patches *p = &spec->patches;
     hub_read_extent(r, "image_size", p->image);
     hub_read_extent(r, "patch_size", p->patch);

@@ -30,6 +30,11 @@ int64_t pco_hub_size_or(pco_hub_reader *r, const char *key, int64_t most, int64_
     return key && pco_hub_item(r, key) ? pco_hub_size(r, key, most) : fallback;
 }
 
+int64_t pco_hub_usual_size(pco_hub_reader *r, const char *key, int64_t most, int64_t usual)
+{
+    return usual ? pco_hub_size_or(r, key, most, usual) : pco_hub_size(r, key, most);
+}
+
 double pco_hub_number(pco_hub_reader *r, const char *key, double least, double most, double fallback)
 {
     double value = fallback;

@@ -57,6 +57,32 @@ def types(windowed, period):
     return ["full_attention" if (i + 1) % period == 0 else "sliding_attention" for i in range(windowed)]
 
 
+TEXT = {
+    "vocab_size": VOCAB,
+    "hidden_size": WIDTH,
+    "intermediate_size": HIDDEN,
+    "num_hidden_layers": LAYERS,
+    "head_dim": 8,
+    "sliding_window": WINDOW,
+    "sliding_window_pattern": 2,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+}
+IMAGES = {
+    "vision_config": {
+        "model_type": "siglip_vision_model",
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "image_size": 8,
+        "patch_size": 4,
+    },
+    "mm_tokens_per_image": 4,
+    "boi_token_index": 5,
+    "eoi_token_index": 6,
+    "image_token_index": 7,
+}
+
 # name: (what differs from USUAL; None takes a key out), how the file is written. The first case of a family has all that
 # it can have at once; the others are for `--all`.
 CASES = {
@@ -216,6 +242,9 @@ CASES = {
         "norm_topk_prob": False,
         "tie_word_embeddings": True,
     },
+    # A model that reads images as well. Its text_config leaves out what is as usual, as transformers writes it.
+    "gemma3-images": {"model_type": "gemma3", **IMAGES, "text_config": {**TEXT, "model_type": "gemma3_text"}},
+    "gemma3-images-renamed": {"model_type": "gemma3", **IMAGES, "text_config": {**TEXT, "query_pre_attn_scalar": 8}},
 }
 GPT2 = {
     "vocab_size": VOCAB,
@@ -237,6 +266,7 @@ BASES = {
     "starcoder2": {**PLAIN, "intermediate_size": HIDDEN, "num_key_value_heads": KV_HEADS, "norm_epsilon": EPS},
     "gpt_neox": {**PLAIN, "intermediate_size": HIDDEN, "layer_norm_eps": EPS},
     "falcon": {**PLAIN, "layer_norm_epsilon": EPS},
+    "gemma3": {},
 }
 PADDING = {"smollm3": 0, "phi3": 0}  # whose default is a token that a small vocabulary lacks
 # How the file differs: the type of its elements (F32), the number of its files (1: no index), and whether names lack
@@ -254,6 +284,15 @@ FILES = {
     "phi3": {"type": "BF16"},
     "gpt2": {"type": "F16", "base": "transformer."},
     "gpt2-plain": {"type": "F64"},
+    "gemma3-images": {"type": "BF16", "shards": 2},
+}
+# How files of transformers 4.52 to 4.57 call tensors, which others read too: what their names begin with.
+RENAMED = {
+    "gemma3-images-renamed": {
+        "language_model.model.": "model.language_model.",
+        "vision_tower.": "model.vision_tower.",
+        "multi_modal_projector.": "model.multi_modal_projector.",
+    }
 }
 FLOAT8 = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
 TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, **FLOAT8}
@@ -285,6 +324,8 @@ def make(number, name):
         parsed = transformers.AutoConfig.from_pretrained(folder)
         transformers.AutoModelForCausalLM.from_config(parsed).save_pretrained(folder)
         saved = safetensors.torch.load_file(folder / "model.safetensors")
+        for now, then in RENAMED.get(name, {}).items():
+            saved = {then + key.removeprefix(now) if key.startswith(now) else key: value for key, value in saved.items()}
         (folder / "config.json").write_text(json.dumps(config))
         tensors, values = [], {}
         for index, tensor in enumerate(sorted(saved)):

@@ -269,7 +269,7 @@ static void test_published(void **state)
                          "{\"full_attention\": {\"partial_rotary_factor\": 0.5, \"rope_theta\": 5e5}, "
                          "\"sliding_attention\": {\"partial_rotary_factor\": 0.5, \"rope_theta\": 7e3}}",
                          &spec, &err));
-    assert_int_equal(spec.rope_dimensions, 4);
+    assert_int_equal(spec.rope_dimensions, 128); /* half of 256, which is usual */
     assert_true(spec.rope_theta == 5e5 && spec.rope_theta_windowed == 7e3);
     check_ok(config_read(config_of("gpt_neox"), "use_cache", "true", &spec, &err));
     assert_int_equal(spec.rope_dimensions, 2); /* a quarter of 8 */
@@ -323,9 +323,57 @@ static void test_wrong(void **state)
                     "'pruned_heads'");
 }
 
+/* A model of several media: the config of its text, which says what is not usual. */
+static void test_part(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        pco_status status;
+        const char *says;
+    } cases[] = {
+        {"{\"text_config\": {\"hidden_size\": 2560, \"model_type\": \"gemma3_text\", \"num_hidden_layers\": 34}, "
+         "\"vision_config\": {\"hidden_size\": 1152}, \"mm_tokens_per_image\": 256, \"boi_token_index\": 255999}",
+         PCO_OK, NULL},
+        {"{\"text_config\": {}}", PCO_OK, NULL},
+        {"{\"text_config\": {\"invented_key\": 1}}", PCO_ERROR_UNSUPPORTED,
+         "'text_config': Portico does not know 'invented_key'"},
+        {"{\"text_config\": {\"model_type\": \"bert\"}}", PCO_ERROR_UNSUPPORTED,
+         "'bert', which Portico cannot run as a part"},
+        {"{\"text_config\": {\"model_type\": \"other\"}}", PCO_ERROR_UNSUPPORTED,
+         "'other', which Portico cannot run as a part"},
+        {"{\"text_config\": {}, \"quantization_config\": {\"bits\": 4}}", PCO_ERROR_UNSUPPORTED,
+         "'quantization_config'"},
+        {"{\"text_config\": {\"quantization_config\": {}}}", PCO_ERROR_UNSUPPORTED, "'quantization_config'"},
+        {"{\"text_config\": {\"num_attention_heads\": 0}}", PCO_ERROR_FORMAT, "'num_attention_heads'"},
+        {"{\"text_config\": 3}", PCO_ERROR_UNSUPPORTED, "'gemma3'"},
+        {"{}", PCO_ERROR_UNSUPPORTED, "'gemma3'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pco_model_spec spec;
+        const pco_family *family;
+        cJSON *root;
+        check_ok(pco_json_parse(cases[i].text, strlen(cases[i].text), "config.json", &root, &err));
+        cJSON_AddStringToObject(root, "model_type", "gemma3");
+        if (cases[i].says) {
+            check_fails(pco_family_of_config(root, "config.json", &family, &spec, &err), cases[i].status,
+                        cases[i].says);
+        } else {
+            check_ok(pco_family_of_config(root, "config.json", &family, &spec, &err));
+            assert_string_equal(family->name, "gemma3");
+            assert_int_equal(spec.d_model, i ? 2304 : 2560);
+            assert_int_equal(spec.layers[PCO_DECODER], i ? 26 : 34);
+            assert_int_equal(spec.kv_heads[PCO_DECODER], 4);
+            assert_int_equal(spec.vocab_size[0], 262208);
+        }
+        cJSON_Delete(root);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_published), cmocka_unit_test(test_invented),
-                                       cmocka_unit_test(test_harmless), cmocka_unit_test(test_wrong)};
+                                       cmocka_unit_test(test_harmless), cmocka_unit_test(test_wrong),
+                                       cmocka_unit_test(test_part)};
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }
