@@ -8,6 +8,7 @@ typedef struct conf_attention_spec {
     const char *mask;    /* shape, or NULL */
     int boolean;         /* mask type */
     int lengths, starts; /* 1, or LONG */
+    int garbage;         /* what lies beyond lengths is that, and not NaN where no row sees it */
 } conf_attention_spec;
 
 enum { LONG = 2 }; /* hundreds of keys */
@@ -32,7 +33,7 @@ static void conf_attention_operands(conf_case *one, const conf_attention_spec *s
     if (regime == CONF_SPECIAL) { /* what lies beyond the lengths may be anything, and what no row sees */
         one->in[0].fill = CONF_FILL_UNIFORM, one->in[0].low = -2.0, one->in[0].high = 2.0;
         one->in[1].fill = one->in[2].fill =
-            one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION ? CONF_FILL_UNSEEN : CONF_FILL_GARBAGE;
+            one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION && !s->garbage ? CONF_FILL_UNSEEN : CONF_FILL_GARBAGE;
     }
     if (s->mask) {
         conf_operand *mask = conf_cases_in(one, s->boolean ? PCO_BOOL : q_type, "%s", s->mask);
@@ -179,6 +180,44 @@ static bool conf_attention_hides(const conf_attention_spec *s)
     return s->t > 0 && (s->mask || s->window || s->starts || (s->causal && s->t > s->s));
 }
 
+/* Cases whose place harder ones have taken: tier standard has them as well, so that no record of an early report is
+ * without one to be compared with. The last ones are of the gradient. */
+static const conf_attention_spec EARLIER_SPECS[] = {
+    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1},
+    {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 16, .e = 16, .layout = 0, .window = 50, .scale = 0.7},
+    {.b = 1, .h = 2, .g = 2, .s = 150, .t = 19, .d = 8, .e = 12, .layout = 1, .window = 5, .starts = 1},
+};
+static const conf_attention_spec EARLIER_GARBAGE[] = {
+    {.b = 4,
+     .h = 2,
+     .g = 1,
+     .s = 1,
+     .t = 20,
+     .d = 8,
+     .e = 8,
+     .layout = 0,
+     .causal = 1,
+     .lengths = 1,
+     .starts = 1,
+     .garbage = 1},
+    {.b = 3, .h = 2, .g = 2, .s = 6, .t = 20, .d = 8, .e = 8, .layout = 1, .lengths = 1, .garbage = 1},
+};
+
+typedef void (*conf_attention_fn)(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
+                                  uint32_t kv_type, conf_regime regime);
+
+static void conf_cases_attention_earlier(conf_cases_context *context, uint32_t specs, conf_attention_fn emit)
+{
+    for (uint32_t i = 0; i < specs && conf_cases_standard(context); i++) {
+        emit(context, &EARLIER_SPECS[i], PCO_F32, PCO_F32, CONF_RANDOM);
+        emit(context, &EARLIER_SPECS[i], PCO_F32, PCO_F32, CONF_ADVERSARIAL);
+        for (uint32_t t = 1; t < 3; t++) {
+            emit(context, &EARLIER_SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
+            emit(context, &EARLIER_SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
+        }
+    }
+}
+
 static void conf_cases_attention_long(conf_cases_context *context)
 {
     const bool more = conf_cases_standard(context);
@@ -219,6 +258,9 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
         if (i == 14 || i == 26) conf_attention_one(context, &SPECS[i], PCO_F16, PCO_F16, CONF_SPECIAL);
     }
     conf_cases_attention_long(context);
+    conf_cases_attention_earlier(context, 1, conf_attention_one);
+    for (uint32_t i = 0; i < 2 && conf_cases_standard(context); i++)
+        conf_attention_one(context, &EARLIER_GARBAGE[i], PCO_F32, PCO_F32, CONF_SPECIAL);
 }
 
 /* More queries than a block has rows, keys on both sides of vectors and tiles, rows and keys that nobody sees. */
@@ -275,6 +317,7 @@ void conf_cases_attention_backward(conf_cases_context *context, pco_op op)
                 conf_attention_back_one(context, s, CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
+    conf_cases_attention_earlier(context, sizeof EARLIER_SPECS / sizeof *EARLIER_SPECS, conf_attention_back_one);
 }
 
 static void conf_rope_one(conf_cases_context *context, uint32_t dtype, const char *shape, int rows, int length,

@@ -102,6 +102,7 @@ void conf_cases_twins(conf_cases_context *context, pco_op op)
         conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "2,3,9,8" : "17,48");
         if (conf_cases_standard(context))
             conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "1,2,33,40" : "5,131");
+        if (conf_cases_standard(context) && attention) conf_twin_pair(context, op, CASES_FLOATS[t], "2,3,9,16");
     }
 }
 
