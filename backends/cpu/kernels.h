@@ -24,8 +24,9 @@ typedef enum cpu_activation {
 } cpu_activation;
 
 /* One tile of a product: c[tile_rows, tile_columns] (+)= a b over k steps, the rows of c c_row floats apart.
- * Sums run in the order of k, by blocks (simd_matmul.h). packed: a and b hold the tile's rows or columns of one step
- * after the other; the first `rows` of tile_rows are computed. strided: rows of a are a_row apart, steps of b b_step.
+ * Sums run in the order of k: packed by blocks (simd_matmul.h), strided in one chain. packed: a and b hold the tile's
+ * rows or columns of one step after the other; the first `rows` of tile_rows are computed. strided: rows of a are a_row
+ * apart, steps of b b_step.
  */
 typedef void (*cpu_tile_packed_fn)(int rows, int64_t k, const float *a, const float *b, float *c, int64_t c_row,
                                    int add);

@@ -23,13 +23,13 @@
 /* T(n) for each number of rows. */
 #if CPU_TILE_ROWS == 6
 #define CPU_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6)
-#define tile         tile_6
+#define CPU_ROWS_ALL CPU_ROWS_6
 #elif CPU_TILE_ROWS == 8
 #define CPU_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8)
-#define tile         tile_8
+#define CPU_ROWS_ALL CPU_ROWS_8
 #elif CPU_TILE_ROWS == 14
 #define CPU_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12) T(13) T(14)
-#define tile         tile_14
+#define CPU_ROWS_ALL CPU_ROWS_14
 #else
 #error "tiles of that many rows"
 #endif
@@ -116,11 +116,12 @@ static void narrow_part(int rows, int64_t part, int64_t k, const float *a, int64
     for (int r = 0; r < rows; r++) {
         v_f32 total = v_splat(0);
         for (int64_t step = 0; step < k;) {
+            const int first = step == 0;
             const int64_t end = k - step < CPU_SUM_STEPS ? k : step + CPU_SUM_STEPS;
             v_f32 sum = v_splat(0);
             for (; step < end; step++)
                 sum = v_fma(v_splat(a[r * a_row + step * a_step]), v_load_part(b + step * columns, part, 0), sum);
-            total += sum;
+            total = first ? sum : total + sum;
         }
         v_store_part(c + r * columns, total, part);
     }
@@ -144,10 +145,21 @@ static void tile_direct(int rows, int64_t columns, int64_t k, const float *a, in
     if (n < columns) narrow_part(rows, columns - n, k, a, a_row, a_step, b + n, columns, c + n);
 }
 
+/* One chain, which goes on from c: the products of attention, where a row has the bits that it has through `attend`
+ * when other rows of its tile see fewer keys; and conv1d's. */
+#define CPU_CHAIN_BEGIN(r) \
+    v_f32 c##r##_0 = add ? v_load(c + (r)*c_row) : v_splat(0); \
+    v_f32 c##r##_1 = add ? v_load(c + (r)*c_row + LANES) : v_splat(0);
+
 static void tile_strided(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step, float *c,
                          int64_t c_row, int add)
 {
-    tile(k, a, a_row, 1, b, b_step, c, c_row, add);
+    CPU_ROWS_ALL(CPU_CHAIN_BEGIN)
+    for (int64_t step = 0; step < k; step++, a++, b += b_step) {
+        v_f32 b0 = v_load(b), b1 = v_load(b + LANES);
+        CPU_ROWS_ALL(CPU_TILE_STEP)
+    }
+    CPU_ROWS_ALL(CPU_TILE_SAVE)
 }
 
 /* Four rows of four become four columns of four. */
