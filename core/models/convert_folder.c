@@ -222,7 +222,7 @@ static pco_status folder_read_config(folder_job *f, pco_error *err)
     const pco_family *family = f->target.family;
     char *path = NULL;
     pco_status status = PCO_OK;
-    if (f->file->family->hub && !f->file->gguf) {
+    if (f->file->family->hub && !f->file->gguf && !f->file->is_part) {
         status = folder_name(f->file->path, "config.json", &path, err);
         if (!status) status = pco_json_load(path, &f->config, err);
         free(path);
@@ -297,11 +297,11 @@ static pco_status folder_put_config(folder_job *f, uint32_t dtype, pco_error *er
 {
     const char *name = dtype == PCO_F16 ? "float16" : dtype == PCO_BF16 ? "bfloat16" : "float32";
     const char *key = cJSON_HasObjectItem(f->config, "dtype") ? "dtype" : "torch_dtype";
-    if (f->file->family->hub && !f->file->gguf) return folder_copy_config(f, key, name, err);
+    if (f->file->family->hub && !f->file->gguf && !f->file->is_part) return folder_copy_config(f, key, name, err);
     cJSON_DeleteItemFromObjectCaseSensitive(f->config, key);
     if (!pco_json_give(f->config, key, cJSON_CreateString(name))) return convert_no_memory(err);
     pco_status status = folder_write_json(f, "config.json", f->config, err);
-    if (status) return status;
+    if (status || f->file->is_part) return status; /* generation_config.json is copied */
     cJSON *generation = cJSON_CreateObject();
     status = generation ? folder_put_ids(f, generation, err) : convert_no_memory(err);
     if (!status && !f->file->spec.decoder_only &&
@@ -346,6 +346,7 @@ static pco_status folder_copy_place(const folder_job *f, const char *place, pco_
     const int there = !status && pco_is_directory(from);
     if (there && *place) status = pco_folder_make(to, err);
     for (size_t i = 0; i < sizeof names / sizeof *names && !status && there; i++) {
+        if (f->file->is_part && strcmp(names[i], "preprocessor_config.json") == 0) continue; /* of images */
         snprintf(name, sizeof name, "%s%s", place, names[i]);
         status = folder_copy(f, name, err);
     }

@@ -89,12 +89,9 @@ static pco_status family_of_part(const cJSON *root, const cJSON *part, const cha
     char within[1024];
     snprintf(within, sizeof within, "%.900s, 'text_config'", label);
     *family = family_find(name, 1);
-    if (!*family || !(*family)->hub || !(*family)->spec->decoder_only)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is of a model of type '%s', which Portico cannot run as a part",
-                        within, name);
     *spec = *(*family)->spec;
-    pco_status status = pco_hub_refuse_packed(root, label, err);
-    return status ? status : pco_hub_read((*family)->hub, part, within, spec, err);
+    pco_status status = pco_hub_read((*family)->hub, part, within, spec, err);
+    return status ? status : pco_hub_read_whole(root, label, name, spec, err);
 }
 
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,

@@ -199,10 +199,14 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
 pco_status pco_hub_refuse_packed(const cJSON *root, const char *label, pco_error *err) PCO_NODISCARD;
 
 /* Of a model of several media (hub_whole.c): the object in its config.json that is the config of what reads and writes
- * text, and whose it is; NULL: the file is of no such model. */
+ * text, and the model_type that this has; NULL: the file is of no such model. */
 const cJSON *pco_hub_text_part(const cJSON *root, const char **model_type);
-/* Takes out the tensors of the other parts, and calls those of the text's as in files of it alone. Nothing changes
- * where there are none of either. Errors: FORMAT when two tensors have one name; OUT_OF_HOST_MEMORY. */
+/* What stands beside that object: whether embeddings are tied, and keys of other parts. Errors: UNSUPPORTED and FORMAT,
+ * naming the key. */
+pco_status pco_hub_read_whole(const cJSON *root, const char *label, const char *model_type, pco_model_spec *spec,
+                              pco_error *err) PCO_NODISCARD;
+/* Takes out the tensors of the other parts, and calls those of the text's as in files of it alone. Errors: FORMAT when
+ * two tensors have one name; OUT_OF_HOST_MEMORY. */
 pco_status pco_hub_take_text_part(pco_weights *weights, pco_error *err) PCO_NODISCARD;
 
 /* The same for the second spec of a family that has one, whose part of the file was not looked at. */

@@ -286,8 +286,7 @@ static pco_status hub_arrange(const pco_hub *hub, const pco_model_spec *spec, pc
 pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights, pco_error *err)
 {
     if (hub->prefix) return hub_rename(hub, weights, err);
-    pco_status status = pco_hub_take_text_part(weights, err);
-    if (!status) status = hub_complete_names(hub, weights, err);
+    pco_status status = hub_complete_names(hub, weights, err);
     if (!status) hub_drop(hub, spec, weights);
     if (!status) status = pco_weights_index(weights, err);
     for (uint32_t i = 0; i < weights->count && !status; i++)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The model_type of the whole; of the part, where it does not say one. */
+/* The model_type of the whole, and of the part. */
 static const char *const whole_types[][2] = {{"gemma3", "gemma3_text"}};
 
 /* What names of the part's tensors begin with, and what stands there in files of the part alone. */
@@ -27,11 +27,29 @@ const cJSON *pco_hub_text_part(const cJSON *root, const char **model_type)
     const cJSON *part = cJSON_GetObjectItemCaseSensitive(root, "text_config");
     for (size_t i = 0; type && i < COUNT(whole_types); i++) {
         if (strcmp(type, whole_types[i][0]) != 0 || !cJSON_IsObject(part)) continue;
-        const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "model_type"));
-        *model_type = own ? own : whole_types[i][1];
+        *model_type = whole_types[i][1];
         return part;
     }
     return NULL;
+}
+
+/* Of the other parts, and of how the text has their results in it. */
+static const char *const whole_keys[] = {
+    "text_config",  "vision_config", "mm_tokens_per_image", "boi_token_index", "eoi_token_index",
+    "boi_token_id", "eoi_token_id",  "image_token_index",   "image_token_id",  "quantization_config"};
+
+pco_status pco_hub_read_whole(const cJSON *root, const char *label, const char *model_type, pco_model_spec *spec,
+                              pco_error *err)
+{
+    pco_hub_reader reader = {.root = root, .label = label, .err = err}, *r = &reader;
+    pco_hub_reader part = {.root = cJSON_GetObjectItemCaseSensitive(root, "text_config"), .label = label, .err = err};
+    reader.status = pco_hub_refuse_packed(root, label, err);
+    for (size_t i = 0; i < COUNT(whole_keys); i++) pco_hub_ignore(r, whole_keys[i]);
+    if (!reader.status) pco_hub_only_text(&part, "model_type", model_type);
+    if (!reader.status) reader.status = part.status;
+    spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", spec->tie_word_embeddings);
+    pco_hub_check_keys(r);
+    return reader.status;
 }
 
 static int whole_is_other(const char *name)

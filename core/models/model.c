@@ -232,6 +232,8 @@ static pco_status model_read_config(const char *folder, const char *path, pco_mo
     pco_status status = pco_json_load(path, &root, err);
     if (status) return status;
     pco_model_spec *spec = &file->spec;
+    const char *part = NULL;
+    file->is_part = pco_hub_text_part(root, &part) != NULL;
     status = pco_family_of_config(root, path, &file->family, spec, err);
     if (!status) status = model_read_images(root, path, file, err);
     if (!status && pco_model_reads_texts(file) && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
@@ -260,7 +262,8 @@ static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
 {
     char name[PCO_SPEC_NAME];
     pco_model_spec *spec = &file->spec;
-    pco_status status = pco_hub_prepare(file->family->hub, spec, file->safetensors, err);
+    pco_status status = file->is_part ? pco_hub_take_text_part(file->safetensors, err) : PCO_OK;
+    if (!status) status = pco_hub_prepare(file->family->hub, spec, file->safetensors, err);
     if (status) return status;
     snprintf(name, sizeof name, "%s.weight", spec->masked_head.dense ? spec->masked_head.dense : "");
     if (spec->masked_head.dense && !pco_weights_find(file->weights, name)) spec->masked_head = (pco_masked_head){0};

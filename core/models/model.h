@@ -11,6 +11,7 @@ typedef struct pco_model_file {
     const pco_family *family;
     char *path;
     const pco_weights *weights;
+    int is_part; /* 1: the model is a part of what the folder holds (hub_whole.c) */
     pco_model_spec spec;
     pco_model_spec second;          /* of a model that reads texts and images: the encoder of images */
     const pco_model_spec *images;   /* what reads images: `spec`, `second`, or NULL */

@@ -336,15 +336,17 @@ static void test_part(void **state)
          "\"vision_config\": {\"hidden_size\": 1152}, \"mm_tokens_per_image\": 256, \"boi_token_index\": 255999}",
          PCO_OK, NULL},
         {"{\"text_config\": {}}", PCO_OK, NULL},
+        {"{\"text_config\": {}, \"tie_word_embeddings\": false}", PCO_OK, NULL},
         {"{\"text_config\": {\"invented_key\": 1}}", PCO_ERROR_UNSUPPORTED,
          "'text_config': Portico does not know 'invented_key'"},
-        {"{\"text_config\": {\"model_type\": \"bert\"}}", PCO_ERROR_UNSUPPORTED,
-         "'bert', which Portico cannot run as a part"},
-        {"{\"text_config\": {\"model_type\": \"other\"}}", PCO_ERROR_UNSUPPORTED,
-         "'other', which Portico cannot run as a part"},
+        {"{\"text_config\": {\"model_type\": \"bert\"}}", PCO_ERROR_UNSUPPORTED, "'model_type' is bert"},
+        {"{\"text_config\": {\"model_type\": \"other\"}}", PCO_ERROR_UNSUPPORTED, "'model_type' is other"},
         {"{\"text_config\": {}, \"quantization_config\": {\"bits\": 4}}", PCO_ERROR_UNSUPPORTED,
          "'quantization_config'"},
         {"{\"text_config\": {\"quantization_config\": {}}}", PCO_ERROR_UNSUPPORTED, "'quantization_config'"},
+        {"{\"text_config\": {}, \"invented_key\": 1}", PCO_ERROR_UNSUPPORTED,
+         "config.json: Portico does not know 'invented_key'"},
+        {"{\"text_config\": {}, \"tie_word_embeddings\": 3}", PCO_ERROR_FORMAT, "'tie_word_embeddings'"},
         {"{\"text_config\": {\"num_attention_heads\": 0}}", PCO_ERROR_FORMAT, "'num_attention_heads'"},
         {"{\"text_config\": 3}", PCO_ERROR_UNSUPPORTED, "'gemma3'"},
         {"{}", PCO_ERROR_UNSUPPORTED, "'gemma3'"},
@@ -365,6 +367,7 @@ static void test_part(void **state)
             assert_int_equal(spec.layers[PCO_DECODER], i ? 26 : 34);
             assert_int_equal(spec.kv_heads[PCO_DECODER], 4);
             assert_int_equal(spec.vocab_size[0], 262208);
+            assert_int_equal(spec.tie_word_embeddings, i < 2);
         }
         cJSON_Delete(root);
     }
