@@ -93,16 +93,23 @@ def step(args):
     figures += f", {counts[2]} skipped" if counts[2] and args.status != 77 else ""
     print(f"{verdict:4}  {args.group:18}  {args.name:26} {float(args.seconds):7.1f} s  {args.why or figures.strip(', ')}", flush=True)
     if counts[1]:
-        print(f"      its output: {args.log}; the end of it stands at the end of this, too", flush=True)
+        for line in text.rstrip().splitlines()[-10:]:
+            print("      | " + line)
+        print(f"      its output: {args.log}; more of its end stands at the end of this", flush=True)
     return 1 if counts[1] else 0
 
 
 def print_failure(group, name, log):
     print(f"\n{group}, {name}: FAIL")
     if log:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            for line in file.read().rstrip().splitlines()[-40:]:
-                print("      | " + line)
+        try:
+            with open(log, encoding="utf-8", errors="replace") as file:
+                lines = file.read().rstrip().splitlines()
+        except OSError as error:
+            lines = [str(error)]
+        first = next((i for i, line in enumerate(lines) if line.startswith("---- ")), len(lines)) # of failed tests
+        for line in lines[min(first, max(0, len(lines) - 40)) :][-200:]:
+            print("      | " + line)
         print(f"      the whole of it: {log}")
 
 

@@ -1,9 +1,10 @@
 /* matmul: y = activation(a b + bias) + c.
  *
  * The problem is put into one form (leading dimensions joined, rows of a batch taken together where b is the
- * same for all), cut into boxes whose windows and grids the device can take, and each box is one dispatch. Where b
- * [K,N] or a transposed a is beyond the binding limit, K is cut as well: then sums go to a workspace in f32, and a
- * last dispatch finishes them. So it does on devices with 4 bindings when there is a bias or c. */
+ * same for all), cut into boxes whose windows and grids the device can take, and each box is one dispatch. K is cut
+ * as well where b [K,N] or a transposed a is beyond the binding limit, or is long (matmul_chain): sums of its parts are
+ * added in y, or, where something is to be added or applied, in a workspace in f32, and a last dispatch finishes them.
+ * That dispatch is there on devices with 4 bindings, too, when there is a bias or c. */
 #include "layout.h"
 #include "lower_matmul.h"
 
@@ -374,7 +375,7 @@ static int matmul_grows_in_y(const gpu_matmul *p)
 
 /* Terms that kernels add one after the other, at most, where more passes over y are all that it costs. An error grows
  * with the terms of such a chain: the gradient at a model's output is a sum over its tokens, 49,152 of SmolLM2. Kernels
- * that share a sum out among lanes have chains that short anyway. Of b [K,N] alone, whose small windows are cut along
+ * of few rows are left out: most share a sum out among lanes. Of b [K,N] alone, whose small windows are cut along
  * k, too: so the self-test's small products run what adds to a part's sums. */
 static uint64_t matmul_chain(const gpu_matmul *p)
 {

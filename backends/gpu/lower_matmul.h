@@ -25,8 +25,8 @@ typedef struct gpu_matmul {
     uint32_t bias_step; /* 0: the same bias for all columns */
     uint32_t trans_a, trans_b, quantised, activation;
     uint32_t variant;   /* GPU_MATMUL_* */
-    uint32_t raw;       /* 1: f32 sums go to the workspace, */
-    uint32_t in_y;      /* or (1) to y, which then has nothing added or applied */
+    uint32_t raw;       /* 1: f32 sums are stored, and may be added to: in the workspace, */
+    uint32_t in_y;      /* or (1) in y, which then is just that */
     uint32_t scratch_a; /* 1: a is f32 in the workspace, from its beginning */
     uint64_t m, n, k, lda, ldb, total;
     uint64_t ldy, y_step; /* rows and batch entries of y */
