@@ -146,7 +146,7 @@ static void tile_direct(int rows, int64_t columns, int64_t k, const float *a, in
 }
 
 /* One chain, which goes on from c: the products of attention, where a row has the bits that it has through `attend`
- * when other rows of its tile see fewer keys; and conv1d's. */
+ * when other rows of its tile see fewer keys, and whatever else comes in strides. */
 #define CPU_CHAIN_BEGIN(r) \
     v_f32 c##r##_0 = add ? v_load(c + (r)*c_row) : v_splat(0); \
     v_f32 c##r##_1 = add ? v_load(c + (r)*c_row + LANES) : v_splat(0);
