@@ -50,24 +50,29 @@ enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
     v_store(c + (r)*c_row, c##r##_0); \
     v_store(c + (r)*c_row + LANES, c##r##_1);
 
+/* The blocks of a sum over k steps, from the function's k, a, a_step, b, b_step and add on: LOAD reads what a step has
+ * of b, STEP adds it, and ADD and SAVE bring a block's sums to c. */
+#define CPU_BLOCKS(rows, ZERO, LOAD, STEP, ADD, SAVE) \
+    do { \
+        const int64_t block = k < CPU_SUM_STEPS ? k : CPU_SUM_STEPS; \
+        CPU_ROWS_##rows(ZERO) for (int64_t step = 0; step < block; step++) \
+        { \
+            LOAD CPU_ROWS_##rows(STEP) a += a_step; \
+            b += b_step; \
+        } \
+        if (add) { \
+            CPU_ROWS_##rows(ADD) \
+        } \
+        CPU_ROWS_##rows(SAVE) k -= block; \
+        add = 1; \
+    } while (k > 0);
+
+#define CPU_TILE_COLUMNS v_f32 b0 = v_load(b), b1 = v_load(b + LANES);
 #define CPU_TILE(rows) \
     CPU_INLINE void tile_##rows(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, \
                                 int64_t b_step, float *c, int64_t c_row, int add) \
     { \
-        do { \
-            const int64_t block = k < CPU_SUM_STEPS ? k : CPU_SUM_STEPS; \
-            CPU_ROWS_##rows(CPU_TILE_ZERO) for (int64_t step = 0; step < block; step++) \
-            { \
-                v_f32 b0 = v_load(b), b1 = v_load(b + LANES); \
-                CPU_ROWS_##rows(CPU_TILE_STEP) a += a_step; \
-                b += b_step; \
-            } \
-            if (add) { \
-                CPU_ROWS_##rows(CPU_TILE_ADD) \
-            } \
-            CPU_ROWS_##rows(CPU_TILE_SAVE) k -= block; \
-            add = 1; \
-        } while (k > 0); \
+        CPU_BLOCKS(rows, CPU_TILE_ZERO, CPU_TILE_COLUMNS, CPU_TILE_STEP, CPU_TILE_ADD, CPU_TILE_SAVE) \
     }
 CPU_TILES(CPU_TILE)
 
@@ -87,25 +92,13 @@ static void tile_packed(int rows, int64_t k, const float *a, const float *b, flo
 #define CPU_NARROW_ZERO(r) v_f32 c##r = v_splat(0);
 #define CPU_NARROW_ADD(r)  c##r += v_load(c + (r)*c_row);
 #define CPU_NARROW_SAVE(r) v_store(c + (r)*c_row, c##r);
+#define CPU_NARROW_COLUMNS v_f32 b0 = v_load(b);
 #define CPU_NARROW(rows) \
     CPU_INLINE void narrow_##rows(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, \
                                   int64_t b_step, float *c, int64_t c_row) \
     { \
         int add = 0; \
-        do { \
-            const int64_t block = k < CPU_SUM_STEPS ? k : CPU_SUM_STEPS; \
-            CPU_ROWS_##rows(CPU_NARROW_ZERO) for (int64_t step = 0; step < block; step++) \
-            { \
-                v_f32 b0 = v_load(b); \
-                CPU_ROWS_##rows(CPU_NARROW_STEP) a += a_step; \
-                b += b_step; \
-            } \
-            if (add) { \
-                CPU_ROWS_##rows(CPU_NARROW_ADD) \
-            } \
-            CPU_ROWS_##rows(CPU_NARROW_SAVE) k -= block; \
-            add = 1; \
-        } while (k > 0); \
+        CPU_BLOCKS(rows, CPU_NARROW_ZERO, CPU_NARROW_COLUMNS, CPU_NARROW_STEP, CPU_NARROW_ADD, CPU_NARROW_SAVE) \
     }
 CPU_TILES(CPU_NARROW)
 
@@ -156,7 +149,7 @@ static void tile_strided(int64_t k, const float *a, int64_t a_row, const float *
 {
     CPU_ROWS_ALL(CPU_CHAIN_BEGIN)
     for (int64_t step = 0; step < k; step++, a++, b += b_step) {
-        v_f32 b0 = v_load(b), b1 = v_load(b + LANES);
+        CPU_TILE_COLUMNS
         CPU_ROWS_ALL(CPU_TILE_STEP)
     }
     CPU_ROWS_ALL(CPU_TILE_SAVE)

@@ -183,7 +183,7 @@ static bool conf_attention_hides(const conf_attention_spec *s)
 }
 
 /* Cases whose place harder ones have taken: tier standard has them as well, so that no record of an early report is
- * without one to be compared with. The last ones are of the gradient. */
+ * without one to be compared with. All of them for the gradient, the first for attention itself, too. */
 static const conf_attention_spec EARLIER_SPECS[] = {
     {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1},
     {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 16, .e = 16, .layout = 0, .window = 50, .scale = 0.7},
@@ -207,6 +207,12 @@ static const conf_attention_spec EARLIER_GARBAGE[] = {
 
 typedef void (*conf_attention_fn)(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
                                   uint32_t kv_type, conf_regime regime);
+
+enum {
+    N_EARLIER_FORWARD = 1,
+    N_EARLIER = sizeof EARLIER_SPECS / sizeof *EARLIER_SPECS,
+    N_EARLIER_GARBAGE = sizeof EARLIER_GARBAGE / sizeof *EARLIER_GARBAGE,
+};
 
 static void conf_cases_attention_earlier(conf_cases_context *context, uint32_t specs, conf_attention_fn emit)
 {
@@ -260,8 +266,8 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
         if (i == 14 || i == 26) conf_attention_one(context, &SPECS[i], PCO_F16, PCO_F16, CONF_SPECIAL);
     }
     conf_cases_attention_long(context);
-    conf_cases_attention_earlier(context, 1, conf_attention_one);
-    for (uint32_t i = 0; i < 2 && conf_cases_standard(context); i++)
+    conf_cases_attention_earlier(context, N_EARLIER_FORWARD, conf_attention_one);
+    for (uint32_t i = 0; i < N_EARLIER_GARBAGE && conf_cases_standard(context); i++)
         conf_attention_one(context, &EARLIER_GARBAGE[i], PCO_F32, PCO_F32, CONF_SPECIAL);
 }
 
@@ -319,7 +325,7 @@ void conf_cases_attention_backward(conf_cases_context *context, pco_op op)
                 conf_attention_back_one(context, s, CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
-    conf_cases_attention_earlier(context, sizeof EARLIER_SPECS / sizeof *EARLIER_SPECS, conf_attention_back_one);
+    conf_cases_attention_earlier(context, N_EARLIER, conf_attention_back_one);
 }
 
 static void conf_rope_one(conf_cases_context *context, uint32_t dtype, const char *shape, int rows, int length,

@@ -320,6 +320,9 @@ static size_t fuzz_seeds(seed seeds[MOST])
     static const char experts[] = "{\"model_type\": \"mixtral\", \"vocab_size\": 9, \"hidden_size\": 8, "
                                   "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"rms_norm_eps\": 1e-5, "
                                   "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"pruned_heads\": {}}";
+    static const char whole[] =
+        "{\"model_type\": \"gemma3\", \"tie_word_embeddings\": true, \"vision_config\": {}, "
+        "\"text_config\": {\"model_type\": \"gemma3_text\", \"hidden_size\": 8, \"head_dim\": 4}}";
     static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
     build_llama(&llama, NULL);
     build_llama(&factors, &(built_change){.factors = 1, .value = 8, .least = 1});
@@ -333,6 +336,7 @@ static size_t fuzz_seeds(seed seeds[MOST])
                          fuzz_copy(factors.data, factors.size),
                          fuzz_copy(hub, sizeof hub - 1),
                          fuzz_copy(experts, sizeof experts - 1),
+                         fuzz_copy(whole, sizeof whole - 1),
                          fuzz_llama2c_seed(0),
                          fuzz_llama2c_seed(1)};
     const size_t count = sizeof made / sizeof *made;

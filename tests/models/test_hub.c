@@ -242,6 +242,7 @@ static void hub_to_folder(hub_model *m, const char *from, const char *name)
     pco_model_file_close(m->file);
     check_ok(pco_model_file_open(path, &m->file, &err));
     assert_true(m->file->family->hub && !m->file->gguf);
+    assert_false(m->file->is_part); /* of a model of several media the part is written as a model of its own */
 }
 
 static int hub_judge(const pco_weights *goldens, const cJSON *c)

@@ -54,12 +54,22 @@ class Counts(unittest.TestCase):
             for name, status in (("one", 1), ("two", 0)):
                 results.step(types.SimpleNamespace(results=kept, group="all", name=name, seconds="1.0",
                                                    status=status, log=log, why=None))
+            # all of the tests that failed, though more lines are behind them than are shown otherwise
+            pathlib.Path(log).write_text("OK one\n---- two, its last lines:\n" + "more\n" * 90, encoding="utf-8")
+            long = io.StringIO()
+            with contextlib.redirect_stdout(long):
+                results.print_failure("all", "one", log)
+                results.print_failure("all", "gone", f"{folder}/gone.log")
+            pathlib.Path(log).write_text("what went wrong\n", encoding="utf-8")
             before = said.tell()
             self.assertEqual(results.table(kept), 1)
             said.seek(before)
             last = said.read()
         self.assertIn("all, one: FAIL\n      | what went wrong\n", last)
         self.assertNotIn("all, two: FAIL", last)
+        self.assertIn("---- two", long.getvalue())
+        self.assertNotIn("OK one", long.getvalue())
+        self.assertIn("gone.log", long.getvalue())
         self.assertLess(last.index("what went wrong"), last.index("passed   failed"))
 
 
