@@ -118,7 +118,7 @@ static const cpu_variant *cpu_matmul_choose(const cpu_node *node)
 
 CPU_REFERENCE_BEGIN
 
-static double cpu_reference_activation(int64_t activation, double x)
+double cpu_reference_activation(int64_t activation, double x)
 {
     switch (activation) {
     case CPU_ACT_RELU: return x > 0 ? x : x <= 0 ? 0 : x;

@@ -13,6 +13,9 @@ void cpu_matmul_offsets(const cpu_matmul *plan, int64_t batch, int64_t *a, int64
  * batches), rounds and stores. May work on sums in place; sums may lie in y itself when y is f32. */
 void cpu_matmul_finish(const cpu_node *node, int64_t row, int64_t column, float *sums, int64_t n);
 
+/* CPU_ACT_* in double, on cpu:reference. */
+double cpu_reference_activation(int64_t activation, double x);
+
 /* gemm_direct.c */
 CPU_RUN(native_direct);
 bool cpu_native_direct_fits(const cpu_node *node);

@@ -34,6 +34,17 @@ static void conf_edge_rows(conf_cases_context *context, pco_op op, uint32_t type
     conf_cases_emit(context);
 }
 
+/* Columns and terms; x is f32. */
+static void conf_edge_norm_matmul(conf_cases_context *context, uint32_t weights, int size)
+{
+    for (int d = 0; d < 2; d++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_NORM_MATMUL, CONF_RANDOM);
+        conf_cases_in(one, PCO_F32, "2,%d", d ? size : 40);
+        conf_cases_in(one, weights, "%d,%d", d ? 5 : size, d ? size : 40);
+        conf_cases_emit(context);
+    }
+}
+
 static void conf_edge_elements(conf_cases_context *context, pco_op op, uint32_t type, int size)
 {
     conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
@@ -84,6 +95,10 @@ static void conf_edge_attention(conf_cases_context *context, pco_op op, uint32_t
 static void conf_edge_size(conf_cases_context *context, pco_op op, uint32_t type, int size)
 {
     const pco_rows_rule rows = pco_op_find(op)->rows;
+    if (op == PCO_OP_NORM_MATMUL) {
+        conf_edge_norm_matmul(context, type, size);
+        return;
+    }
     if (rows == PCO_ROWS_AXIS || rows == PCO_ROWS_LAST) {
         conf_edge_rows(context, op, type, size);
         return;

@@ -188,6 +188,58 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
     conf_matmul_edges(context, PCO_BF16, PCO_BF16);
 }
 
+typedef struct conf_norm_matmul_spec {
+    const char *x; /* without K */
+    int n, k, norm, activation, bias, weight, shift;
+    conf_regime regime;
+} conf_norm_matmul_spec;
+
+/* Columns that fill no, one and several rounds and workgroups; rows that are whole vectors and are not; one term. */
+static const conf_norm_matmul_spec NORM_MATMULS[] = {
+    {"1,1", 67, 64, 0, 0, 0, 1, 0, CONF_RANDOM},       {"1", 131, 136, 1, 0, 1, 1, 1, CONF_RANDOM},
+    {"2,3", 33, 257, 1, 2, 1, 1, 0, CONF_ADVERSARIAL}, {"5", 9, 72, 0, 4, 1, 0, 0, CONF_RANDOM},
+    {"1", 61, 1032, 0, 0, 0, 1, 0, CONF_ADVERSARIAL},  {"3", 2, 31, 1, 3, 0, 0, 1, CONF_RANDOM},
+    {"4", 5, 1, 0, 1, 1, 1, 0, CONF_RANDOM},           {"0", 7, 16, 1, 0, 1, 1, 1, CONF_RANDOM},
+    {"2", 0, 8, 0, 0, 0, 1, 0, CONF_RANDOM},           {"7", 4, 5, 1, 0, 0, 0, 0, CONF_RANDOM},
+};
+enum { N_NORM_MATMULS = sizeof NORM_MATMULS / sizeof *NORM_MATMULS };
+
+static void conf_norm_matmul_emit(conf_cases_context *context, const conf_norm_matmul_spec *s, uint32_t b,
+                                  uint32_t bias, uint32_t norm, bool constant)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_NORM_MATMUL, s->regime);
+    pco_norm_matmul_attrs *attrs = (pco_norm_matmul_attrs *)one->attrs.bytes;
+    *attrs = (pco_norm_matmul_attrs){.norm = s->norm, .eps = s->n % 2 ? 1e-5 : 1e-3, .activation = s->activation};
+    conf_operand *x = conf_cases_in(one, PCO_F32, "%s,%d", s->x, s->k);
+    if (s->n % 2 == 0) x->low = -0.03, x->high = 0.03; /* rows in which eps decides */
+    conf_cases_in(one, b, "%d,%d", s->n, s->k)->constant = constant;
+    conf_operand *operands[3];
+    const int present[3] = {s->bias, s->weight, s->shift};
+    for (uint32_t i = 0; i < 3; i++) {
+        operands[i] = present[i] ? conf_cases_in(one, i ? norm : bias, "%d", i ? s->k : s->n) : conf_cases_absent(one);
+        operands[i]->constant = constant && present[i];
+    }
+    conf_cases_emit(context);
+}
+
+void conf_cases_norm_matmul(conf_cases_context *context, pco_op op)
+{
+    (void)op;
+    const bool all = conf_cases_standard(context);
+    for (uint32_t s = 0; s < N_NORM_MATMULS; s++)
+        for (uint32_t t = 0; t < 3; t++) {
+            if (t > 0 && !all && s > 3) continue;
+            conf_norm_matmul_emit(context, &NORM_MATMULS[s], CASES_FLOATS[t], CASES_FLOATS[(t + s) % 3],
+                                  CASES_FLOATS[(t + s / 2) % 3], (s + t) % 2 == 1);
+        }
+    conf_norm_matmul_spec spec = {"3", 0, 0, 0, 0, 1, 1, 0, CONF_RANDOM};
+    for (int size = 1; size < 132 && all; size += size < 5 || size % 32 == 0 ? 1 : size % 32 == 1 ? 30 : 27)
+        for (uint32_t i = 0; i < 2; i++) {
+            spec.n = i ? size : 19, spec.k = i ? 24 : size, spec.norm = size % 2, spec.shift = size % 2;
+            conf_norm_matmul_emit(context, &spec, CASES_FLOATS[(uint32_t)size % 3], PCO_F32, PCO_F32, true);
+        }
+}
+
 typedef struct conf_indexed_spec {
     const char *x, *indices; /* x without K */
     int matrices, n, k;

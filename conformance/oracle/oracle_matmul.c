@@ -1,11 +1,13 @@
-/* matmul and conv1d: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding per term for quantised
- * weights, whose scale may be applied to the block's sum. Conversions of f16, bf16 and quantised inputs are
- * exact. */
+/* matmul, alone and behind a norm, and conv1d: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding
+ * per term for quantised weights, whose scale may be applied to the block's sum. Conversions of f16, bf16 and quantised
+ * inputs are exact. */
 #include "oracle/oracle_eval.h"
+#include "oracle/oracle_norm.h"
 
 #include "base/error.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static oracle_ve oracle_matmul_activate(const oracle_rules *rules, int64_t activation, oracle_ve y)
 {
@@ -105,6 +107,47 @@ pco_status oracle_eval_matmul(oracle_node *node, pco_error *err)
         if (oracle_present(node, 3)) y = oracle_add(rules, y, oracle_read(node, 3, i));
         oracle_finish(out, i, rules, y);
     }
+    return PCO_OK;
+}
+
+/* Row `row` of x, normalised as by layer_norm or rms_norm and not yet rounded to be stored. */
+static void oracle_norm_matmul_row(const oracle_node *node, int64_t row, int64_t k, oracle_ve *to)
+{
+    const pco_norm_matmul_attrs *attrs = node->attrs;
+    const oracle_rules *rules = node->rules, sums = oracle_rules_sum(rules, node->in[0].desc->dtype);
+    oracle_norm_row r =
+        attrs->norm ? oracle_norm_moments(node, row, k, 0, &sums) : oracle_norm_squares(node, row, k, &sums);
+    oracle_norm_finish(rules, &r, attrs->eps, false);
+    for (int64_t i = 0; i < k; i++) {
+        oracle_ve x = oracle_read(node, 0, row * k + i);
+        if (attrs->norm) x = oracle_sub(rules, x, r.mean);
+        to[i] = oracle_norm_scaled(rules, x, &r);
+        if (oracle_present(node, 3)) to[i] = oracle_mul(rules, to[i], oracle_read(node, 3, i));
+        if (oracle_present(node, 4)) to[i] = oracle_add(rules, to[i], oracle_read(node, 4, i));
+    }
+}
+
+/* As the ops of a composite: errors of the norm go through the product. */
+pco_status oracle_eval_norm_matmul(oracle_node *node, pco_error *err)
+{
+    const pco_norm_matmul_attrs *attrs = node->attrs;
+    const oracle_rules *rules = node->rules, sum_rules = oracle_matmul_rules(node, false);
+    const int64_t n = node->in[1].desc->shape[0], k = node->in[1].desc->shape[1];
+    oracle_output *out = &node->out[0];
+    oracle_ve *normal = malloc((size_t)k * sizeof *normal);
+    if (!normal) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a row of norm_matmul");
+    for (int64_t i = 0; i < out->count; i++) {
+        if (i % n == 0) oracle_norm_matmul_row(node, i / n, k, normal);
+        oracle_sum sum = {0};
+        for (int64_t j = 0; j < k; j++) {
+            const oracle_ve x = normal[j], w = oracle_read(node, 1, i % n * k + j);
+            oracle_sum_add(&sum, (oracle_ve){x.v * w.v, fabsl(x.v) * w.e + fabsl(w.v) * x.e + x.e * w.e});
+        }
+        oracle_ve y = oracle_handed(&sum_rules, rules, oracle_sum_end(&sum_rules, &sum, k, 0.0));
+        if (oracle_present(node, 2)) y = oracle_add(rules, y, oracle_read(node, 2, i % n));
+        oracle_finish(out, i, rules, oracle_matmul_activate(rules, attrs->activation, y));
+    }
+    free(normal);
     return PCO_OK;
 }
 

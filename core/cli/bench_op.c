@@ -18,6 +18,7 @@ enum {
     ROWS = 4096,
     COLUMNS = 4096,
     SQUARE = 1024,
+    NARROW = 256,
     POSITIONS = 1024,
     HEADS = 8,
     HEAD_SIZE = 64,
@@ -139,6 +140,14 @@ static uint32_t bench_gemv_bf16(pco_graph *graph, const void *weights) { return 
     }
 PCO_QUANTISED_DTYPES(BENCH_GEMV)
 
+/* A row, and a matrix so small that what is begun counts as much as what is computed. */
+static uint32_t bench_norm_matmul(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    const uint32_t inputs[2] = {bench_state(graph, "v", 1, NARROW), bench_state(graph, "weight", NARROW, NARROW)};
+    return pco_graph_add(graph, PCO_OP_NORM_MATMUL, NULL, inputs, 2, NULL);
+}
+
 static uint32_t bench_attend(pco_graph *graph, int64_t queries)
 {
     static const char *const names[] = {"query", "key", "value"};
@@ -214,8 +223,9 @@ static const bench_row BENCH_ROWS[] = {
     {"gemv_f32", PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_f32, PCO_F32, 0},
     {"gemv_f16", PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_f16, PCO_F16, 0},
     {"gemv_bf16", PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_bf16, PCO_BF16, 0},
-    PCO_QUANTISED_DTYPES(BENCH_GEMV_ROW){"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION,
-                                         bench_attention, -1, 0},
+    PCO_QUANTISED_DTYPES(BENCH_GEMV_ROW){"norm_matmul", PCO_OP_NORM_MATMUL, AGAINST_DECOMPOSITION, bench_norm_matmul,
+                                         -1, 0},
+    {"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, bench_attention, -1, 0},
     {"attention_row", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, bench_attention_row, -1, 0},
     {"attention_backward", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, AGAINST_DECOMPOSITION,
      bench_attention_backward, -1, 0},

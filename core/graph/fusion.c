@@ -62,10 +62,38 @@ static const pco_join JOINS[] = {
 };
 enum { N_JOINS = sizeof JOINS / sizeof *JOINS };
 
+enum { NORM_B = 1, NORM_BIAS = 2, NORM_WEIGHT = 3 }; /* operands of norm_matmul, those of matmul first */
+
+#define INTAKE_MATMUL \
+    .reader = PCO_OP_MATMUL, .absent = 1u << MATMUL_C, \
+    .where = {ATTR(matmul, transpose_a, 0), ATTR(matmul, transpose_b, 1)}, .becomes = PCO_OP_NORM_MATMUL
+
+static const pco_intake INTAKES[] = {
+    {.name = "rms_norm in front of matmul",
+     .op = PCO_OP_RMS_NORM,
+     .always = {ATTR(rms_norm, stats, 0)},
+     .eps = offsetof(pco_rms_norm_attrs, eps),
+     .norm = 0,
+     INTAKE_MATMUL},
+    {.name = "layer_norm in front of matmul",
+     .op = PCO_OP_LAYER_NORM,
+     .always = {ATTR(layer_norm, stats, 0), ATTR(layer_norm, form, 0), ATTR(layer_norm, correction, 0)},
+     .eps = offsetof(pco_layer_norm_attrs, eps),
+     .norm = 1,
+     INTAKE_MATMUL},
+};
+enum { N_INTAKES = sizeof INTAKES / sizeof *INTAKES };
+
 const pco_fusion *pco_fusion_table(uint32_t *count)
 {
     *count = N_FUSIONS;
     return FUSIONS;
+}
+
+const pco_intake *pco_intake_table(uint32_t *count)
+{
+    *count = N_INTAKES;
+    return INTAKES;
 }
 
 const pco_join *pco_join_table(uint32_t *count)
@@ -324,12 +352,94 @@ static void fusion_join(fusion_search *search)
         if (JOINS[k].readers == PCO_JOIN_ANY) fusion_join_rows(search, &JOINS[k]);
 }
 
+/* ---- taking in ---- */
+
+/* May node i go, by this row? */
+static int intake_may_go(const fusion_search *search, const pco_intake *row, uint32_t i)
+{
+    const pco_graph *graph = search->graph;
+    const pco_node *node = &graph->nodes[i];
+    if ((uint32_t)row->op != node->op || !search->live[i] || fusion_is_fixed(search, i)) return 0;
+    const pco_tensor *y = &graph->tensors[node->outputs[0]];
+    if (y->kind != PCO_KIND_TRANSIENT || y->dtype != PCO_F32 || pco_tensor_elements(y) != y->shape[y->rank - 1])
+        return 0;
+    for (uint32_t k = 0; k < node->n_inputs; k++) /* readers stand behind it, where a state may be another */
+        if (node->inputs[k] != PCO_NONE &&
+            graph->tensors[pco_graph_root(graph, node->inputs[k])].kind == PCO_KIND_STATE)
+            return 0;
+    for (uint32_t k = 0; k < sizeof row->always / sizeof *row->always; k++)
+        if (!fusion_has(node->attrs, row->always[k])) return 0;
+    return 1;
+}
+
+/* Is what is emitted in the place of node i a product of the result y of such a node and a matrix of f32 or halves? */
+static int intake_reads(const fusion_search *search, const pco_intake *row, uint32_t i, uint32_t y)
+{
+    const pco_fusions *found = search->found;
+    const pco_tensor *tensors = search->graph->tensors;
+    if (!search->live[i] || found->moved[i] || found->into[i] == PCO_NONE) return 0;
+    const pco_node *node = &found->nodes[found->into[i]];
+    if ((uint32_t)row->reader != node->op || node->inputs[0] != y) return 0;
+    for (uint32_t k = 1; k < PCO_MAX_INPUTS; k++)
+        if (node->inputs[k] == y || (row->absent >> k & 1 && node->inputs[k] != PCO_NONE)) return 0;
+    for (uint32_t k = 0; k < sizeof row->where / sizeof *row->where; k++)
+        if (!fusion_has(node->attrs, row->where[k])) return 0;
+    const pco_tensor *b = &tensors[node->inputs[MATMUL_B]];
+    return tensors[node->outputs[0]].dtype == PCO_F32 && b->rank == 2 && pco_dtype_block(b->dtype) == 1;
+}
+
+/* Node `owner`, as fusing left it, with the norm that it reads. */
+static int intake_take(fusion_search *search, const pco_intake *row, uint32_t i, uint32_t owner)
+{
+    const pco_node *norm = &search->graph->nodes[i];
+    pco_node *node = &search->found->nodes[owner];
+    pco_norm_matmul_attrs attrs = {.norm = row->norm};
+    memcpy(&attrs.eps, (const char *)norm->attrs + row->eps, sizeof attrs.eps);
+    attrs.activation = ((const pco_matmul_attrs *)node->attrs)->activation;
+    void *kept = pco_arena_copy(&search->found->arena, &attrs, sizeof attrs);
+    if (!kept) return 0;
+    node->op = (uint32_t)row->becomes;
+    node->attrs = kept;
+    node->attrs_size = sizeof attrs;
+    node->inputs[0] = norm->inputs[0];
+    for (uint32_t k = 1; k < PCO_MAX_INPUTS - 2; k++)
+        node->inputs[NORM_WEIGHT + k - 1] = k < norm->n_inputs ? norm->inputs[k] : PCO_NONE;
+    node->n_inputs = NORM_WEIGHT + norm->n_inputs - 1;
+    search->found->taken[owner] = i;
+    search->found->moved[i] = 1;
+    return 1;
+}
+
+static int fusion_intake(fusion_search *search, const pco_intake *row, uint32_t i)
+{
+    const pco_fusions *found = search->found;
+    const uint32_t n = search->graph->n_nodes, y = search->graph->nodes[i].outputs[0];
+    uint32_t readers = 0;
+    for (uint32_t k = i + 1; k < n; k++)
+        for (uint32_t r = intake_reads(search, row, k, y) ? found->into[k] : PCO_NONE; r != PCO_NONE;
+             r = found->joined[r])
+            readers++;
+    if (readers != search->readers[y]) return 1;
+    for (uint32_t k = i + 1; k < n; k++)
+        if (intake_reads(search, row, k, y) && !intake_take(search, row, i, found->into[k])) return 0;
+    return 1;
+}
+
+static int fusion_intakes(fusion_search *search)
+{
+    for (uint32_t i = 0; i < search->graph->n_nodes; i++)
+        for (uint32_t k = 0; k < N_INTAKES; k++)
+            if (intake_may_go(search, &INTAKES[k], i) && !fusion_intake(search, &INTAKES[k], i)) return 0;
+    return 1;
+}
+
 pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, const uint32_t *readers,
                             const unsigned char *apart, pco_fusions *fusions, pco_error *err)
 {
     const uint32_t n = graph->n_nodes + 1;
     *fusions = (pco_fusions){.into = malloc(n * sizeof *fusions->into),
                              .joined = malloc(n * sizeof *fusions->joined),
+                             .taken = malloc(n * sizeof *fusions->taken),
                              .split = calloc(n, 1),
                              .moved = calloc(n, 1),
                              .nodes = calloc(n, sizeof *fusions->nodes)};
@@ -339,8 +449,9 @@ pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, c
                             .apart = apart,
                             .found = fusions,
                             .owner = malloc((graph->n_tensors + 1) * sizeof *search.owner)};
-    int room = fusions->into && fusions->joined && fusions->split && fusions->moved && fusions->nodes && search.owner;
-    for (uint32_t i = 0; room && i < n; i++) fusions->into[i] = fusions->joined[i] = PCO_NONE;
+    int room = fusions->into && fusions->joined && fusions->taken && fusions->split && fusions->moved &&
+               fusions->nodes && search.owner;
+    for (uint32_t i = 0; room && i < n; i++) fusions->into[i] = fusions->joined[i] = fusions->taken[i] = PCO_NONE;
     for (uint32_t t = 0; room && t < graph->n_tensors; t++) search.owner[t] = PCO_NONE;
     for (uint32_t i = 0; room && i < graph->n_nodes; i++) {
         if (!live[i]) continue;
@@ -348,6 +459,7 @@ pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, c
         if (!fusion_end(&search, i)) room = fusion_begin(&search, i);
     }
     if (room) fusion_join(&search);
+    if (room) room = fusion_intakes(&search);
     free(search.owner);
     return room ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while fusing a graph");
 }
@@ -356,6 +468,7 @@ void pco_fusions_release(pco_fusions *fusions)
 {
     free(fusions->into);
     free(fusions->joined);
+    free(fusions->taken);
     free(fusions->split);
     free(fusions->moved);
     free(fusions->nodes);

@@ -57,16 +57,34 @@ typedef struct pco_join {
     pco_op reader; /* of a pair */
 } pco_join;
 
+/* A pattern: a node goes, and all that read its result make it themselves. Each of them, as fusing and joining have
+ * left it, is then a node of another op. The result has one row: of more, each reader would make all of them again.
+ * What both read is written by nobody. */
+typedef struct pco_intake {
+    const char *name;
+    pco_op op;                 /* of the node that goes, whose operands but the first become operands behind its own */
+    pco_fusion_attr always[3]; /* its attributes that must have these values */
+    size_t eps;                /* and where its eps stands */
+    int64_t norm;              /* what the attribute `norm` of the new nodes says it was */
+    pco_op reader;             /* of all that read its result, as operand 0 */
+    uint32_t absent;           /* bit i: a reader must not have operand i */
+    pco_fusion_attr where[2];  /* attributes of the readers */
+    pco_op becomes;
+} pco_intake;
+
 /* All patterns. Static. */
 const pco_fusion *pco_fusion_table(uint32_t *count);
+const pco_intake *pco_intake_table(uint32_t *count);
 const pco_join *pco_join_table(uint32_t *count);
 
 /* What fusing makes of a graph, per node: nodes are emitted in their order, but those which have `moved`. */
 typedef struct pco_fusions {
     uint32_t *into;       /* the node that is emitted in its place, as it became, or PCO_NONE: itself, as it is */
     uint32_t *joined;     /* the node whose constants go behind its own, or PCO_NONE */
+    uint32_t *taken;      /* the node that it has taken in, or PCO_NONE: that one goes where it is refused */
     unsigned char *split; /* 1: slices of it are the results of itself, of the node it is joined to, and so on */
-    unsigned char *moved; /* 1: it is not emitted here, but where its last reader or the node it is joined to stood */
+    unsigned char *moved; /* 1: it is not emitted here, but where its last reader or the node it is joined to stood, or
+                           * by all that read it */
     pco_node *nodes;      /* the nodes as they became; tensors are those of the graph */
     pco_arena arena;      /* their attributes */
 } pco_fusions;

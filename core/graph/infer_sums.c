@@ -91,6 +91,27 @@ PCO_INFER(indexed_matmul)
     return PCO_OK;
 }
 
+PCO_INFER(norm_matmul)
+{
+    ATTRS(norm_matmul);
+    const pco_tensor *x = INPUT(0);
+    if (attrs->norm < 0 || attrs->norm > 1) FAIL("norm %" PRId64 " is neither 0 nor 1", attrs->norm);
+    if (attrs->activation < 0 || attrs->activation > 4)
+        FAIL("activation %" PRId64 " does not exist", attrs->activation);
+    if (x->rank < 2) FAIL("'%s' needs at least 2 dimensions", x->name);
+    if (x->shape[x->rank - 1] == 0) FAIL("'%s' has no values to normalise", x->name);
+    if (!attrs->norm && context->n_inputs > 4 && INPUT(4))
+        FAIL("rms_norm takes no norm_bias, and '%s' is one", INPUT(4)->name);
+    return PCO_OK;
+}
+
+/* K for each element of the result. */
+PCO_PRODUCTS(norm_matmul)
+{
+    return (double)pco_tensor_elements(pco_work_output(tensors, node, 0)) *
+           (double)pco_work_input(tensors, node, 1)->shape[1];
+}
+
 /* K for each element of the result. */
 PCO_PRODUCTS(indexed_matmul)
 {

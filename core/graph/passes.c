@@ -92,12 +92,14 @@ static uint32_t rewrite_joined(rewrite_state *state, uint32_t t, uint32_t joined
     return pco_graph_constant(state->result, name, (pco_dtype)first->dtype, first->rank, shape, first->data);
 }
 
-/* What operand k of a node of the source, or as fusing left it, is in the result. */
-static uint32_t rewrite_operand(rewrite_state *state, const pco_node *node, uint32_t joined, uint32_t k)
+/* What operand k of a node of the source, or as fusing left node `head` of it, is in the result. What the nodes joined
+ * to it have elsewhere in the source lies behind its own. */
+static uint32_t rewrite_operand(rewrite_state *state, const pco_node *node, uint32_t head, uint32_t joined, uint32_t k)
 {
     const uint32_t t = k < node->n_inputs ? node->inputs[k] : PCO_NONE;
-    const uint32_t other = joined == PCO_NONE ? t : state->source->nodes[joined].inputs[k];
-    return t == other ? rewrite_tensor(state, t) : rewrite_joined(state, t, joined, k);
+    const pco_node *nodes = state->source->nodes;
+    const int same = joined == PCO_NONE || nodes[joined].inputs[k] == nodes[head].inputs[k];
+    return same ? rewrite_tensor(state, t) : rewrite_joined(state, t, joined, k);
 }
 
 /* Puts a source tensor's own facts (output kind, name) on the tensor that stands for it now. */
@@ -163,7 +165,7 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
     uint32_t out[PCO_MAX_OUTPUTS], inputs[PCO_MAX_INPUTS];
     const uint32_t joined = fused == PCO_NONE ? PCO_NONE : state->fusions.joined[fused];
     if (fused != PCO_NONE) node = &state->fusions.nodes[fused];
-    for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++) inputs[k] = rewrite_operand(state, node, joined, k);
+    for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++) inputs[k] = rewrite_operand(state, node, fused, joined, k);
     pco_decompose_fn *decomposition = pco_op_decomposition(node->op);
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) out[k] = PCO_NONE;
     if (decompose && decomposition) {
@@ -186,6 +188,13 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
         if (decompose) out[k] = rewrite_own(state, place->outputs[k], out[k]);
         rewrite_settle(state, place->outputs[k], out[k]);
     }
+}
+
+/* The node that would have to stay apart for node i not to be emitted as it is, or PCO_NONE. */
+static uint32_t rewrite_apart(const rewrite_state *state, uint32_t i)
+{
+    const uint32_t into = state->fusions.into ? state->fusions.into[i] : PCO_NONE;
+    return into == PCO_NONE || state->fusions.taken[into] == PCO_NONE ? into : state->fusions.taken[into];
 }
 
 static int rewrite_allocate(rewrite_state *state)
@@ -224,7 +233,7 @@ pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *
         if (!state.live[i] || (state.fusions.moved && state.fusions.moved[i])) continue;
         rewrite_node(&state, i, params->decompose && params->decompose[i]);
         for (uint32_t k = before; params->fused && k < state.result->n_nodes; k++)
-            params->fused[k] = state.fusions.into ? state.fusions.into[i] : PCO_NONE;
+            params->fused[k] = rewrite_apart(&state, i);
     }
     status = pco_graph_check(state.result, err);
 done:

@@ -270,6 +270,7 @@ static const struct {
     {"softmax_backward_*", "2 3", "the three tensors have one shape and type and are cut alike"},
     {"cumsum_*", "2", "x and y have one shape and type and are cut alike"},
     {"rope", "2", "positions and phase are bound whole"},
+    {"norm_matmul_*", "5", "the norm's weight and bias are bound whole"},
     {"matmul_finish", "3", "sums begin at 0 in the workspace, and a bias is bound whole"},
 };
 

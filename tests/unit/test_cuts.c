@@ -180,6 +180,44 @@ static void test_few_bindings(void **state)
     assert_true(offered[0] < offered[1] && offered[1] < offered[2]);
 }
 
+/* Does a device with so many bindings run it? The weights: operand 1. */
+static int runs(pco_op op, pco_dtype weights, int constant, uint32_t bindings)
+{
+    static const uint8_t data[64 * 256 * 4];
+    pco_device device = device_of(0);
+    device.gpu.limits.max_bindings = bindings;
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[3] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){2, 256}),
+                            constant ? pco_graph_constant(g, "w", weights, 2, (int64_t[]){64, 256}, data)
+                                     : pco_graph_input(g, "w", weights, 2, (int64_t[]){64, 256}),
+                            op == PCO_OP_INDEXED_MATMUL ? pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){2, 1})
+                                                        : PCO_NONE};
+    pco_graph_output(g, pco_graph_add(g, op, NULL, in, 3, NULL), "y");
+    check_ok(pco_graph_check(g, &err));
+    const pco_part part = part_of(g);
+    pco_error why;
+    const int does = pco_gpu_program_api.supports(&device, &part, 0, &why) == PCO_OK;
+    if (does) {
+        lower_variant(&device, g, PCO_NONE);
+        assert_true(last.most <= bindings);
+    }
+    pco_graph_destroy(g);
+    return does;
+}
+
+/* What kernels need is asked for, no more and no less: a buffer more where weights have two planes, which plugins make
+ * of constants alone. */
+static void test_refused(void **state)
+{
+    (void)state;
+    for (uint32_t bindings = 3; bindings < 8; bindings++)
+        for (int constant = 0; constant < 2; constant++) {
+            assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_F32, constant, bindings), bindings >= 4);
+            assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_Q4_0, constant, bindings), constant && bindings >= 5);
+            assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, bindings), bindings >= 6);
+        }
+}
+
 /* A vector that begins in front of a box's first column would read outside of the window. */
 static void test_no_narrow_vectors(void **state)
 {
@@ -226,6 +264,7 @@ static void test_windows_of_2_gib(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
-                                       cmocka_unit_test(test_few_bindings), cmocka_unit_test(test_windows_of_2_gib)};
+                                       cmocka_unit_test(test_few_bindings), cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
