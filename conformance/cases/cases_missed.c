@@ -50,6 +50,8 @@ static const conf_missed MISSED[] = {
     {PCO_OP_NEG, {{PCO_F32, "65999"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
     {PCO_OP_WHERE, {{PCO_BOOL, "65999"}, {PCO_F32, "65999"}, {PCO_F32, ""}}},
+    /* what begins in the middle of a word, in whole words otherwise */
+    {PCO_OP_CONCAT, {{PCO_F16, "3"}, {PCO_F16, "4"}}},
     /* more keys than a workgroup has invocations, where the largest score comes late as often as early; 129: one more
      * than a part of attention_split has */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,2,3,8"}, {PCO_F32, "1,2,129,8"}, {PCO_F32, "1,2,129,8"}}},
@@ -177,13 +179,20 @@ static void conf_missed_gather(conf_cases_context *context)
     conf_cases_emit(context);
 }
 
-/* A rate that rounds to all of 2^32 words, one more than 32 bits hold. */
+/* A rate that rounds to all of 2^32 words, one more than 32 bits hold; and one that is a word itself, 2^32 times: the
+ * first of seed 0, whose element stays. */
 static void conf_missed_dropout(conf_cases_context *context)
 {
+    static const double SEED[2] = {0, 0};
     conf_case *one = conf_cases_begin(context, PCO_OP_DROPOUT, CONF_EXACT);
     ((pco_dropout_attrs *)one->attrs.bytes)->p = 1 - 0x1p-34;
     conf_cases_in(one, PCO_F32, "37");
     conf_cases_in(one, PCO_I32, "2")->fill = CONF_FILL_BITS;
+    conf_cases_emit(context);
+    one = conf_cases_begin(context, PCO_OP_DROPOUT, CONF_EXACT);
+    ((pco_dropout_attrs *)one->attrs.bytes)->p = (double)0x6627e8d5 * 0x1p-32;
+    conf_cases_in(one, PCO_F32, "4");
+    conf_cases_list(conf_cases_in(one, PCO_I32, "2"), 2, SEED);
     conf_cases_emit(context);
 }
 
