@@ -189,9 +189,10 @@ static void conf_missed_dropout(conf_cases_context *context)
     conf_cases_in(one, PCO_F32, "37");
     conf_cases_in(one, PCO_I32, "2")->fill = CONF_FILL_BITS;
     conf_cases_emit(context);
-    one = conf_cases_begin(context, PCO_OP_DROPOUT, CONF_EXACT);
+    one = conf_cases_begin(context, PCO_OP_DROPOUT, CONF_RANDOM);
     ((pco_dropout_attrs *)one->attrs.bytes)->p = (double)0x6627e8d5 * 0x1p-32;
-    conf_cases_in(one, PCO_F32, "4");
+    conf_operand *x = conf_cases_in(one, PCO_F32, "4");
+    x->low = 1, x->high = 2;
     conf_cases_list(conf_cases_in(one, PCO_I32, "2"), 2, SEED);
     conf_cases_emit(context);
 }
