@@ -47,13 +47,23 @@ static uint64_t norm_matmul_shared(const norm_matmul *p)
     return 4 * ((uint64_t)p->room + p->local + (uint64_t)p->local * NORM_MATMUL_COLUMNS);
 }
 
+/* The row of the kernel table; those that do without bias and norm_bias where the device has few bindings. */
+static uint32_t norm_matmul_kernel(const gpu_lowering *gpu, int wide)
+{
+    if (pco_gpu_kernels[GPU_KERNEL_norm_matmul_1x4].n_bindings <= gpu->limits->max_bindings)
+        return wide ? GPU_KERNEL_norm_matmul_wide_1x4 : GPU_KERNEL_norm_matmul_1x4;
+    return wide ? GPU_KERNEL_norm_matmul_4_wide_1x4 : GPU_KERNEL_norm_matmul_4_1x4;
+}
+
 static pco_status norm_matmul_supports(gpu_lowering *gpu)
 {
     const norm_matmul p = norm_matmul_read(gpu);
-    if (gpu->limits->small_kernels ||
-        pco_gpu_kernels[GPU_KERNEL_norm_matmul_1x4].n_bindings > gpu->limits->max_bindings)
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                        "its kernel has too many buffers, or is too large, for this device");
+    const uint32_t few = pco_gpu_kernels[GPU_KERNEL_norm_matmul_4_1x4].n_bindings,
+                   all = pco_gpu_kernels[GPU_KERNEL_norm_matmul_1x4].n_bindings;
+    const uint32_t needed = gpu_input(gpu, 2) || gpu_input(gpu, 4) ? all : few;
+    if (needed > gpu->limits->max_bindings)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%u bindings are needed, the device has %u", needed,
+                        gpu->limits->max_bindings);
     if (p.n * p.k > norm_matmul_most(gpu))
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%llu products for a row are done faster without the norm",
                         (unsigned long long)(p.n * p.k));
@@ -74,7 +84,7 @@ static uint32_t norm_matmul_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_
 {
     if (gpu_input(gpu, operand))
         return gpu_bind_elements(gpu, d, buffer, gpu_input_index(gpu, operand), first, count, 0);
-    gpu_bind_again(gpu, d, buffer, GPU_norm_matmul_x);
+    if (gpu_has_buffer(d, buffer)) gpu_bind_again(gpu, d, buffer, GPU_norm_matmul_x);
     return 0;
 }
 
@@ -86,15 +96,15 @@ static int norm_matmul_fill(gpu_lowering *gpu, const norm_matmul *p, const norm_
     const pco_tensor *b = gpu_input(gpu, 1), *bias = gpu_input(gpu, 2), *weight = gpu_input(gpu, 3),
                      *shift = gpu_input(gpu, 4);
     const uint32_t unit = 16 / gpu_element_bytes(b->dtype);
-    gpu_begin(gpu, d, wide ? GPU_KERNEL_norm_matmul_wide_1x4 : GPU_KERNEL_norm_matmul_1x4, p->local, 1, 1);
+    gpu_begin(gpu, d, norm_matmul_kernel(gpu, wide), p->local, 1, 1);
     gpu_norm_matmul_params params = {.k_terms = (uint32_t)p->k,
                                      .n_columns = (uint32_t)part->columns,
                                      .eps = (float)attrs->eps,
                                      .k_as_float = (float)p->k};
     params.x_first = norm_matmul_bind(gpu, d, GPU_norm_matmul_x, 0, part->row * p->k, part->rows * p->k);
     params.b_first = norm_matmul_bind(gpu, d, GPU_norm_matmul_b, 1, part->column * p->k, part->columns * p->k);
-    params.bias_first = norm_matmul_bind(gpu, d, GPU_norm_matmul_bias, 2, part->column, part->columns);
     params.weight_first = norm_matmul_bind(gpu, d, GPU_norm_matmul_norm_weight, 3, 0, p->k);
+    params.bias_first = norm_matmul_bind(gpu, d, GPU_norm_matmul_bias, 2, part->column, part->columns);
     params.shift_first = norm_matmul_bind(gpu, d, GPU_norm_matmul_norm_bias, 4, 0, p->k);
     params.y_first = gpu_bind_elements(gpu, d, GPU_norm_matmul_y, gpu_output_index(gpu, 0),
                                        part->row * p->n + part->column, part->rows * part->columns, 1);
