@@ -326,7 +326,7 @@ static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t n
     for (uint32_t i = 4; exact && dtype == PCO_Q4_1 && i < 20; i++)
         block[i] = conf_data_bits(seed, first + i) % 32 ? 0x44 : 0x54;
     for (uint32_t i = 2; exact && dtype == PCO_Q8_0 && i < 34; i++)
-        block[i] = number % 32 < 16 ? number % 32 == i - 2 : number % 4 != i - 2;
+        block[i] = number % 32 < 16 ? number % 32 == i - 2 : number % 4 * 8 != i - 2;
     if (exact) return;
     const conf_data_nothing nothing = conf_data_nothing_of(dtype);
     for (uint32_t i = nothing.first; i < nothing.end; i++)

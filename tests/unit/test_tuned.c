@@ -57,6 +57,7 @@ static void test_tables(void **state)
             initial += one->values[n] == one->initial;
             small += one->values[n] == one->small && one->small < one->initial;
             assert_true(n == 0 || one->values[n] > one->values[n - 1]);
+            assert_int_equal(one->values[n] & (one->values[n] - 1), 0); /* a power of two */
             n++;
         }
         assert_true(n >= 2 && initial == 1); /* there is something to choose from */
