@@ -3,9 +3,9 @@
  * it. */
 #include "run.h"
 
-/* x [slots / each, k], weight [matrices, n, k], indices [slots], y [slots, n] */
+/* x [choices / each, k], weight [matrices, n, k], indices [choices], y [choices, n] */
 typedef struct cpu_indexed {
-    int64_t slots, each, matrices, n, k;
+    int64_t choices, each, matrices, n, k;
 } cpu_indexed;
 
 static cpu_indexed cpu_indexed_of(const cpu_node *node)
@@ -13,7 +13,7 @@ static cpu_indexed cpu_indexed_of(const cpu_node *node)
     const cpu_tensor *x = &node->in[0], *weight = &node->in[1], *indices = &node->in[2];
     const int64_t matrices = node->attrs.indexed_matmul.matrices;
     const bool own = x->rank > indices->rank; /* a row for each index */
-    return (cpu_indexed){.slots = indices->count,
+    return (cpu_indexed){.choices = indices->count,
                          .each = own ? 1 : indices->shape[indices->rank - 1],
                          .matrices = matrices,
                          .n = weight->shape[0] / matrices,
@@ -22,47 +22,47 @@ static cpu_indexed cpu_indexed_of(const cpu_node *node)
 
 enum { CPU_INDEXED_COLUMNS = 64 };
 
-/* The workspace: rows of x in f32, slot by slot of each matrix; which slot each is; where each matrix begins. Slots
- * without a matrix come last. */
+/* The workspace: rows of x in f32, choice by choice of each matrix; which choice each is; where each matrix begins.
+ * Choices without a matrix come last. */
 typedef struct cpu_indexed_room {
-    float *rows;   /* [slots, k] */
-    int64_t *slot; /* [slots] */
-    int64_t *end;  /* [matrices + 1] */
+    float *rows;     /* [choices, k] */
+    int64_t *choice; /* [choices] */
+    int64_t *end;    /* [matrices + 1] */
 } cpu_indexed_room;
 
 static uint64_t cpu_indexed_divide(const cpu_node *node, cpu_indexed_room *room)
 {
     const cpu_indexed own = cpu_indexed_of(node), *plan = &own;
-    const uint64_t rows = cpu_round64((uint64_t)(plan->slots * plan->k) * 4),
-                   slots = cpu_round64((uint64_t)plan->slots * 8);
+    const uint64_t rows = cpu_round64((uint64_t)(plan->choices * plan->k) * 4),
+                   choices = cpu_round64((uint64_t)plan->choices * 8);
     if (room) {
         room->rows = (float *)(void *)node->workspace;
-        room->slot = (int64_t *)(void *)(node->workspace + rows);
-        room->end = (int64_t *)(void *)(node->workspace + rows + slots);
+        room->choice = (int64_t *)(void *)(node->workspace + rows);
+        room->end = (int64_t *)(void *)(node->workspace + rows + choices);
     }
-    return rows + slots + cpu_round64((uint64_t)(plan->matrices + 1) * 8);
+    return rows + choices + cpu_round64((uint64_t)(plan->matrices + 1) * 8);
 }
 
 static CPU_WORKSPACE(native_indexed_matmul) { return cpu_indexed_divide(node, NULL); }
 
 /* Number `matrices`: none. */
-static int64_t cpu_indexed_matrix(const cpu_node *node, const cpu_indexed *plan, int64_t slot)
+static int64_t cpu_indexed_matrix(const cpu_node *node, const cpu_indexed *plan, int64_t choice)
 {
-    const int64_t index = cpu_i32_at(&node->in[2], slot);
+    const int64_t index = cpu_i32_at(&node->in[2], choice);
     return index >= 0 && index < plan->matrices ? index : plan->matrices;
 }
 
-/* Counting sort of the slots; afterwards end[m] is where matrix m ends. */
+/* Counting sort of the choices; afterwards end[m] is where matrix m ends. */
 static void cpu_indexed_sort(const cpu_node *node, const cpu_indexed *plan, const cpu_indexed_room *room)
 {
     for (int64_t m = 0; m <= plan->matrices; m++) room->end[m] = 0;
-    for (int64_t s = 0; s < plan->slots; s++) room->end[cpu_indexed_matrix(node, plan, s)]++;
+    for (int64_t s = 0; s < plan->choices; s++) room->end[cpu_indexed_matrix(node, plan, s)]++;
     for (int64_t m = 0, at = 0; m <= plan->matrices; m++) {
         const int64_t count = room->end[m];
         room->end[m] = at;
         at += count;
     }
-    for (int64_t s = 0; s < plan->slots; s++) room->slot[room->end[cpu_indexed_matrix(node, plan, s)]++] = s;
+    for (int64_t s = 0; s < plan->choices; s++) room->choice[room->end[cpu_indexed_matrix(node, plan, s)]++] = s;
 }
 
 static void cpu_indexed_gather(void *task, int64_t begin, int64_t end, uint32_t worker)
@@ -74,10 +74,11 @@ static void cpu_indexed_gather(void *task, int64_t begin, int64_t end, uint32_t 
     cpu_indexed_room room;
     cpu_indexed_divide(node, &room);
     for (int64_t i = begin; i < end; i++)
-        node->kernels->load[x->dtype](room.rows + i * plan->k, cpu_at(x, room.slot[i] / plan->each * plan->k), plan->k);
+        node->kernels->load[x->dtype](room.rows + i * plan->k, cpu_at(x, room.choice[i] / plan->each * plan->k),
+                                      plan->k);
 }
 
-/* Columns first .. first + n - 1 of the slots of a matrix; n is at most CPU_INDEXED_COLUMNS. */
+/* Columns first .. first + n - 1 of the choices of a matrix; n is at most CPU_INDEXED_COLUMNS. */
 static void cpu_indexed_block(const cpu_node *node, const cpu_indexed *plan, const cpu_indexed_room *room,
                               int64_t matrix, int64_t first, int64_t n)
 {
@@ -93,7 +94,7 @@ static void cpu_indexed_block(const cpu_node *node, const cpu_indexed *plan, con
             for (int r = 0; r < rows; r++) sums[r][j] = column[r];
         }
         for (int r = 0; r < rows; r++)
-            node->kernels->store[y->dtype](cpu_at(y, room->slot[from + i + r] * plan->n + first), sums[r], n);
+            node->kernels->store[y->dtype](cpu_at(y, room->choice[from + i + r] * plan->n + first), sums[r], n);
     }
 }
 
@@ -119,9 +120,9 @@ static CPU_RUN(native_indexed_matmul)
     if (node->out[0].count == 0) return;
     cpu_indexed_divide(node, &room);
     cpu_indexed_sort(node, plan, &room);
-    cpu_parallel(node, plan->slots, cpu_grain(plan->k), cpu_indexed_gather);
-    const int64_t used = cpu_max(1, cpu_min(plan->slots, plan->matrices));
-    const int64_t grain = cpu_grain(cpu_max(1, plan->slots * plan->k / used));
+    cpu_parallel(node, plan->choices, cpu_grain(plan->k), cpu_indexed_gather);
+    const int64_t used = cpu_max(1, cpu_min(plan->choices, plan->matrices));
+    const int64_t grain = cpu_grain(cpu_max(1, plan->choices * plan->k / used));
     cpu_parallel(node, (plan->matrices + 1) * plan->n, cpu_max(4, grain), cpu_indexed_slice);
 }
 
@@ -158,7 +159,7 @@ static CPU_RUN(reference_indexed_matmul)
 {
     const cpu_indexed plan = cpu_indexed_of(node);
     if (node->out[0].count == 0) return;
-    cpu_parallel(node, plan.slots, cpu_grain(plan.n * plan.k), cpu_reference_indexed_slice);
+    cpu_parallel(node, plan.choices, cpu_grain(plan.n * plan.k), cpu_reference_indexed_slice);
 }
 
 CPU_REFERENCE_END

@@ -1,32 +1,33 @@
-/* indexed_matmul: with the kernel of few rows of matmul, whose rows of b are those of the matrix that a slot (an index
- * and its row of the result) has chosen. Either a workgroup goes with a slot, or with a matrix, whose slots it finds.
+/* indexed_matmul: with the kernel of few rows of matmul, whose rows of b are those of the matrix that a choice (an
+ * index and its row of the result) has chosen. Either a workgroup goes with a choice, or with a matrix, whose choices
+ * it finds.
  */
 #include "layout.h"
 #include "lower.h"
 
-enum { INDEXED_ANY, INDEXED_SLOTS, INDEXED_MATRICES };
+enum { INDEXED_ANY, INDEXED_CHOICES, INDEXED_MATRICES };
 
 static const gpu_variant indexed_variants[] = {
-    [INDEXED_ANY] = {"any", 0}, [INDEXED_SLOTS] = {"slots", 0}, [INDEXED_MATRICES] = {"matrices", 0}};
+    [INDEXED_ANY] = {"any", 0}, [INDEXED_CHOICES] = {"slots", 0}, [INDEXED_MATRICES] = {"matrices", 0}};
 
 /* Rows of the kernel table by variant, and their tiles. Four columns of k-quants by four rows spill on Intel. */
 static const struct {
     uint32_t floats, quant, rows, columns, quant_columns;
 } INDEXED_KERNELS[] = {
     [INDEXED_ANY] = {GPU_KERNEL_indexed_matmul_1x2, GPU_KERNEL_indexed_matmul_quant_1x2, 1, 2, 2},
-    [INDEXED_SLOTS] = {GPU_KERNEL_indexed_matmul_wide_1x4, GPU_KERNEL_indexed_matmul_quant_1x4, 1, 4, 4},
+    [INDEXED_CHOICES] = {GPU_KERNEL_indexed_matmul_wide_1x4, GPU_KERNEL_indexed_matmul_quant_1x4, 1, 4, 4},
     [INDEXED_MATRICES] = {GPU_KERNEL_indexed_matmul_wide_4x4, GPU_KERNEL_indexed_matmul_quant_4x2, 4, 4, 2},
 };
 
-/* x [slots / each, k], weight [matrices, n, k], y [slots, n] */
+/* x [choices / each, k], weight [matrices, n, k], y [choices, n] */
 typedef struct indexed_sizes {
-    uint64_t slots, each, matrices, n, k;
+    uint64_t choices, each, matrices, n, k;
 } indexed_sizes;
 
-/* What a dispatch computes: slots from `slot` on, columns from `column` on, of matrices from `matrix` on. zeros: also
- * the slots whose index is none. */
+/* What a dispatch computes: choices from `choice` on, columns from `column` on, of matrices from `matrix` on. zeros:
+ * also the choices whose index is none. */
 typedef struct indexed_part {
-    uint64_t slot, slots, matrix, matrices, column, columns;
+    uint64_t choice, choices, matrix, matrices, column, columns;
     int zeros;
 } indexed_part;
 
@@ -36,7 +37,7 @@ static indexed_sizes indexed_sizes_of(const gpu_lowering *gpu)
     const pco_indexed_matmul_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1), *indices = gpu_input(gpu, 2);
     const uint64_t matrices = (uint64_t)attrs->matrices;
-    return (indexed_sizes){.slots = gpu_count(indices),
+    return (indexed_sizes){.choices = gpu_count(indices),
                            .each = x->rank > indices->rank ? 1 : (uint64_t)indices->shape[indices->rank - 1],
                            .matrices = matrices,
                            .n = (uint64_t)weight->shape[0] / matrices,
@@ -57,12 +58,12 @@ static uint32_t indexed_groups(const gpu_lowering *gpu, const indexed_sizes *s)
     return gpu->software ? indexed_lanes(gpu, s) == 1 ? 8 : 1 : 2;
 }
 
-/* How often an invocation goes round loops for so many slots, at most: it looks at all, and may have to take all. */
-static uint64_t indexed_rounds(const gpu_lowering *gpu, const indexed_sizes *s, uint64_t slots)
+/* How often an invocation goes round loops for so many choices, at most: it looks at all, and may have to take all. */
+static uint64_t indexed_rounds(const gpu_lowering *gpu, const indexed_sizes *s, uint64_t choices)
 {
     const uint32_t rows = INDEXED_KERNELS[gpu->variant].rows;
-    const uint64_t taken = gpu->variant == INDEXED_MATRICES ? gpu_div_up(slots, rows) : 1;
-    return slots + taken * (gpu_div_up(s->k, 4 * (uint64_t)indexed_lanes(gpu, s)) + 16 * rows + 64) + 64;
+    const uint64_t taken = gpu->variant == INDEXED_MATRICES ? gpu_div_up(choices, rows) : 1;
+    return choices + taken * (gpu_div_up(s->k, 4 * (uint64_t)indexed_lanes(gpu, s)) + 16 * rows + 64) + 64;
 }
 
 static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexed_part *part)
@@ -70,7 +71,7 @@ static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexe
     const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1), *y = gpu_output(gpu, 0);
     const gpu_format *format = gpu_format_of(weight->dtype);
     const uint32_t lanes = indexed_lanes(gpu, s), groups = indexed_groups(gpu, s);
-    const uint64_t rows = (part->slot + part->slots - 1) / s->each - part->slot / s->each + 1;
+    const uint64_t rows = (part->choice + part->choices - 1) / s->each - part->choice / s->each + 1;
     const uint64_t w_first = (part->matrix * s->n + part->column) * s->k,
                    w_count = ((part->matrices - 1) * s->n + part->columns) * s->k;
     pco_gpu_dispatch d;
@@ -80,19 +81,19 @@ static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexe
     gpu_set_specs(gpu, &d, indexed_matmul, .a_t = (int32_t)x->dtype, .b_t = (int32_t)weight->dtype,
                   .y_t = (int32_t)y->dtype, .for_cpu = gpu->software != 0);
     gpu_indexed_matmul_params params = {
-        .m_rows = (uint32_t)part->slots,
+        .m_rows = (uint32_t)part->choices,
         .n_columns = (uint32_t)part->columns,
         .k_terms = (uint32_t)s->k,
         .lda = (uint32_t)s->k,
         .ldb = (uint32_t)s->k,
         .a_first = gpu_bind_elements(gpu, &d, GPU_indexed_matmul_a, gpu_input_index(gpu, 0),
-                                     part->slot / s->each * s->k, rows * s->k, 0),
+                                     part->choice / s->each * s->k, rows * s->k, 0),
         .y_first = gpu_bind_elements(gpu, &d, GPU_indexed_matmul_y, gpu_output_index(gpu, 0),
-                                     part->slot * s->n + part->column, (part->slots - 1) * s->n + part->columns, 1),
+                                     part->choice * s->n + part->column, (part->choices - 1) * s->n + part->columns, 1),
         .ldy = (uint32_t)s->n,
-        .indices_first =
-            gpu_bind_elements(gpu, &d, GPU_indexed_matmul_indices, gpu_input_index(gpu, 2), part->slot, part->slots, 0),
-        .slot_first = (uint32_t)(part->slot % s->each),
+        .indices_first = gpu_bind_elements(gpu, &d, GPU_indexed_matmul_indices, gpu_input_index(gpu, 2), part->choice,
+                                           part->choices, 0),
+        .choice_first = (uint32_t)(part->choice % s->each),
         .per_row = (uint32_t)s->each,
         .matrix_first = (uint32_t)part->matrix,
         .matrix_end = (uint32_t)(part->matrix + part->matrices),
@@ -112,7 +113,7 @@ static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexe
         format ? INDEXED_KERNELS[gpu->variant].quant_columns : INDEXED_KERNELS[gpu->variant].columns;
     const uint64_t across = gpu_div_up(part->columns, groups * columns);
     gpu_emit_grid(gpu, &d, across, 1,
-                  gpu->variant == INDEXED_MATRICES ? part->matrices + (uint64_t)(part->zeros != 0) : part->slots);
+                  gpu->variant == INDEXED_MATRICES ? part->matrices + (uint64_t)(part->zeros != 0) : part->choices);
 }
 
 /* Bytes of `count` weights in what a kernel sees at once: the larger plane, or all. */
@@ -122,14 +123,14 @@ static uint64_t indexed_weights(uint32_t dtype, uint64_t bytes)
     return format ? bytes / gpu_max(format->quants, format->scales) * format->block : bytes / gpu_element_bytes(dtype);
 }
 
-/* Slots at a time: their rows of x and y fit, and the loops over them. */
-static uint64_t indexed_slots(const gpu_lowering *gpu, const indexed_sizes *s)
+/* Choices at a time: their rows of x and y fit, and the loops over them. */
+static uint64_t indexed_choices(const gpu_lowering *gpu, const indexed_sizes *s)
 {
     const uint64_t x_rows = gpu_window(gpu, 4) / gpu_max(s->k, 1), y_rows = gpu_window(gpu, 4) / s->n;
-    const uint64_t most = gpu->variant == INDEXED_MATRICES ? s->slots : gpu->limits->max_groups[2];
-    uint64_t slots = gpu_min(gpu_min(s->slots, most), gpu_min(gpu_min(x_rows, y_rows), gpu_window(gpu, 4)));
-    while (slots > 1 && !gpu_rounds_fit(gpu, indexed_rounds(gpu, s, slots))) slots = (slots + 1) / 2;
-    return slots;
+    const uint64_t most = gpu->variant == INDEXED_MATRICES ? s->choices : gpu->limits->max_groups[2];
+    uint64_t choices = gpu_min(gpu_min(s->choices, most), gpu_min(gpu_min(x_rows, y_rows), gpu_window(gpu, 4)));
+    while (choices > 1 && !gpu_rounds_fit(gpu, indexed_rounds(gpu, s, choices))) choices = (choices + 1) / 2;
+    return choices;
 }
 
 static pco_status indexed_lower(gpu_lowering *gpu)
@@ -137,22 +138,22 @@ static pco_status indexed_lower(gpu_lowering *gpu)
     const indexed_sizes s = indexed_sizes_of(gpu);
     const pco_tensor *weight = gpu_input(gpu, 1);
     if (gpu_count(gpu_output(gpu, 0)) == 0) return gpu->status;
-    const uint64_t slots = indexed_slots(gpu, &s), limit = gpu_window(gpu, 1) - 64;
+    const uint64_t choices = indexed_choices(gpu, &s), limit = gpu_window(gpu, 1) - 64;
     const uint64_t row = gpu_max(s.k, 1),
                    window = gpu_min(indexed_weights(weight->dtype, limit), (UINT64_C(1) << 31) - 1024);
     const uint64_t groups = gpu->limits->max_groups[2] - 1;
     const uint64_t columns = gpu_min(gpu_min(s.n, window / row), gpu->limits->max_groups[0]);
     const uint64_t matrices = columns < s.n ? 1 : gpu_min(gpu_min(s.matrices, groups), window / row / s.n);
-    if (slots == 0 || columns == 0 || matrices == 0)
+    if (choices == 0 || columns == 0 || matrices == 0)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "rows of %llu and %llu elements exceed the device's binding limit",
                         (unsigned long long)s.k, (unsigned long long)s.n);
-    if (gpu_need_rounds(gpu, indexed_rounds(gpu, &s, slots))) return gpu->status;
-    for (uint64_t slot = 0; slot < s.slots; slot += slots)
+    if (gpu_need_rounds(gpu, indexed_rounds(gpu, &s, choices))) return gpu->status;
+    for (uint64_t choice = 0; choice < s.choices; choice += choices)
         for (uint64_t m = 0; m < s.matrices; m += matrices)
             for (uint64_t n = 0; n < s.n && gpu->status == PCO_OK; n += columns)
                 indexed_emit(gpu, &s,
-                             &(indexed_part){.slot = slot,
-                                             .slots = gpu_min(slots, s.slots - slot),
+                             &(indexed_part){.choice = choice,
+                                             .choices = gpu_min(choices, s.choices - choice),
                                              .matrix = m,
                                              .matrices = gpu_min(matrices, s.matrices - m),
                                              .column = n,
@@ -185,12 +186,12 @@ static int indexed_eligible(const gpu_lowering *gpu, uint32_t variant)
            (quantised || k % (16 / gpu_element_bytes(weight->dtype)) == 0);
 }
 
-/* Matrices that few slots share are better looked for by the slots. */
+/* Matrices that few choices share are better looked for by the choices. */
 static uint32_t indexed_choose(const gpu_lowering *gpu)
 {
     const indexed_sizes s = indexed_sizes_of(gpu);
-    if (!indexed_eligible(gpu, INDEXED_SLOTS)) return INDEXED_ANY;
-    return s.slots >= 2 * s.matrices ? INDEXED_MATRICES : INDEXED_SLOTS;
+    if (!indexed_eligible(gpu, INDEXED_CHOICES)) return INDEXED_ANY;
+    return s.choices >= 2 * s.matrices ? INDEXED_MATRICES : INDEXED_CHOICES;
 }
 
 static void indexed_propose(gpu_lowering *gpu, pco_proposal *proposal)

@@ -246,8 +246,8 @@ typedef struct conf_indexed_spec {
     conf_regime regime;
 } conf_indexed_spec;
 
-/* A row of x for all indices of a row, or for each; matrices that all, some and none choose; more slots than matrices,
- * and fewer; -1 and the number of matrices lie outside, which nothing of the last form does. */
+/* A row of x for all indices of a row, or for each; matrices that all, some and none choose; more choices than
+ * matrices, and fewer; -1 and the number of matrices lie outside, which nothing of the last form does. */
 static const conf_indexed_spec INDEXED[] = {
     {"2,9", "2,9,2", 4, 33, 96, CONF_RANDOM},    {"1,1", "1,1,3", 17, 65, 64, CONF_EXACT},
     {"3,7,2", "3,7,2", 5, 17, 288, CONF_RANDOM}, {"5", "5,1", 1, 7, 32, CONF_ADVERSARIAL},

@@ -164,13 +164,13 @@ pco_status oracle_eval_indexed_matmul(oracle_node *node, pco_error *err)
     const int64_t each = x->rank > indices->rank ? 1 : indices->shape[indices->rank - 1];
     const oracle_matmul_shape shape = {.k = k, .a_step = 1, .b_step = 1};
     for (int64_t i = 0; i < out->count; i++) {
-        const int64_t slot = i / n, matrix = (int64_t)node->in[2].value[slot];
+        const int64_t choice = i / n, matrix = (int64_t)node->in[2].value[choice];
         if (matrix < 0 || matrix >= attrs->matrices) {
             oracle_put(out, i, (oracle_ve){0.0L, 0.0L});
             continue;
         }
         oracle_finish(out, i, &rules,
-                      oracle_matmul_dot(node, &rules, &shape, node->in[0].value + slot / each * k,
+                      oracle_matmul_dot(node, &rules, &shape, node->in[0].value + choice / each * k,
                                         node->in[1].value + (matrix * n + i % n) * k, quantum));
     }
     return PCO_OK;
