@@ -103,6 +103,12 @@ static void conf_missed_column(conf_cases_context *context)
 static void conf_missed_matmul(conf_cases_context *context)
 {
     static const uint32_t TYPES[2] = {PCO_F32, PCO_F16};
+    /* small windows see two rows of a and one of two columns of b: neighbours there are every second of the result */
+    conf_case *every_second = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+    ((pco_matmul_attrs *)every_second->attrs.bytes)->transpose_b = 1;
+    conf_cases_in(every_second, PCO_F16, "2,160");
+    conf_cases_in(every_second, PCO_F32, "2,160");
+    conf_cases_emit(context);
     for (uint32_t t = 0; t < 2; t++) {
         conf_case *vectors = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
         conf_cases_in(vectors, TYPES[t], "6,40");
