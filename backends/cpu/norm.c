@@ -1,6 +1,6 @@
 /* layer_norm and rms_norm. On cpu:native: statistics in f32 partial sums, added in double. The sum of x - mean
  * corrects the mean, which is kept as two floats: rows far from zero lose nothing. */
-#include "run.h"
+#include "norm.h"
 
 static uint64_t cpu_norm_row_bytes(const cpu_node *node) { return cpu_round64((uint64_t)node->plan.axis.n * 4); }
 
@@ -86,20 +86,33 @@ static double cpu_reference_at(const cpu_tensor *x, int64_t i, double absent)
     return x->present ? cpu_load_f64(x->dtype, x->data, i) : absent;
 }
 
-/* 1 / deviation of a row; rms_norm: of the row's distance from 0. */
-static double cpu_reference_rstd(const cpu_node *node, int64_t row, double mean)
+cpu_norm_row cpu_reference_norm_row(const cpu_node *node, int64_t row)
 {
     const cpu_tensor *x = &node->in[0];
     const pco_layer_norm_attrs *attrs = &node->attrs.layer_norm;
-    int64_t n = node->plan.axis.n;
-    double squares = 0;
+    const bool rms = node->op->op == PCO_OP_RMS_NORM;
+    const int64_t n = node->plan.axis.n;
+    double mean = 0, squares = 0;
+    if (!rms) {
+        for (int64_t j = 0; j < n; j++) mean += cpu_load_f64(x->dtype, x->data, row * n + j);
+        mean /= (double)n;
+    }
     for (int64_t j = 0; j < n; j++) {
         double d = cpu_load_f64(x->dtype, x->data, row * n + j) - mean;
         squares += d * d;
     }
-    if (node->op->op == PCO_OP_RMS_NORM) return 1 / sqrt(squares / (double)n + node->attrs.rms_norm.eps);
-    double variance = squares / (double)(n - attrs->correction);
-    return attrs->form ? 1 / (sqrt(variance) + attrs->eps) : 1 / sqrt(variance + attrs->eps);
+    if (rms) return (cpu_norm_row){0, 1 / sqrt(squares / (double)n + node->attrs.rms_norm.eps)};
+    const double variance = squares / (double)(n - attrs->correction);
+    return (cpu_norm_row){mean, attrs->form ? 1 / (sqrt(variance) + attrs->eps) : 1 / sqrt(variance + attrs->eps)};
+}
+
+double cpu_reference_normal(const cpu_node *node, int64_t row, int64_t j, cpu_norm_row moments)
+{
+    const cpu_tensor *x = &node->in[0];
+    double v = (cpu_load_f64(x->dtype, x->data, row * node->plan.axis.n + j) - moments.mean) * moments.rstd *
+               cpu_reference_at(&node->in[1], j, 1);
+    if (node->op->op != PCO_OP_RMS_NORM && node->in[2].present) v += cpu_reference_at(&node->in[2], j, 0);
+    return v;
 }
 
 static void cpu_reference_norm_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
@@ -107,23 +120,14 @@ static void cpu_reference_norm_slice(void *task, int64_t begin, int64_t end, uin
     (void)worker;
     const cpu_node *node = task;
     bool rms = node->op->op == PCO_OP_RMS_NORM;
-    const cpu_tensor *x = &node->in[0], *y = &node->out[0], *rstd_out = &node->out[rms ? 1 : 2];
+    const cpu_tensor *y = &node->out[0], *rstd_out = &node->out[rms ? 1 : 2];
     int64_t n = node->plan.axis.n;
     for (int64_t i = begin; i < end; i++) {
-        double mean = 0;
-        if (!rms) {
-            for (int64_t j = 0; j < n; j++) mean += cpu_load_f64(x->dtype, x->data, i * n + j);
-            mean /= (double)n;
-        }
-        double rstd = cpu_reference_rstd(node, i, mean);
-        for (int64_t j = 0; j < n; j++) {
-            double v =
-                (cpu_load_f64(x->dtype, x->data, i * n + j) - mean) * rstd * cpu_reference_at(&node->in[1], j, 1);
-            if (!rms && node->in[2].present) v += cpu_reference_at(&node->in[2], j, 0);
-            cpu_store_f64(y->dtype, y->data, i * n + j, v);
-        }
-        if (!rms && node->out[1].present) cpu_store_f64(PCO_F32, node->out[1].data, i, mean);
-        if (rstd_out->present) cpu_store_f64(PCO_F32, rstd_out->data, i, rstd);
+        const cpu_norm_row moments = cpu_reference_norm_row(node, i);
+        for (int64_t j = 0; j < n; j++)
+            cpu_store_f64(y->dtype, y->data, i * n + j, cpu_reference_normal(node, i, j, moments));
+        if (!rms && node->out[1].present) cpu_store_f64(PCO_F32, node->out[1].data, i, moments.mean);
+        if (rstd_out->present) cpu_store_f64(PCO_F32, rstd_out->data, i, moments.rstd);
     }
 }
 

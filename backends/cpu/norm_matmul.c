@@ -1,6 +1,7 @@
 /* norm_matmul. On cpu:native the two ops whose name it has, one behind the other, so that it has their bits: what the
  * product reads lies in the workspace. */
 #include "matmul.h"
+#include "norm.h"
 
 extern const cpu_op cpu_op_LAYER_NORM, cpu_op_RMS_NORM, cpu_op_MATMUL;
 
@@ -25,22 +26,32 @@ static cpu_node cpu_norm_matmul_node(const cpu_node *node, const cpu_op *op)
                       .n_outputs = 1};
 }
 
+/* The node of the norm, whose result is not yet anywhere. */
+static cpu_node cpu_norm_matmul_norm(const cpu_node *node)
+{
+    const pco_norm_matmul_attrs *attrs = &node->attrs.norm_matmul;
+    const bool layer = attrs->norm != 0;
+    cpu_node norm = cpu_norm_matmul_node(node, layer ? &cpu_op_LAYER_NORM : &cpu_op_RMS_NORM);
+    norm.in[0] = norm.out[0] = node->in[0];
+    norm.out[0].data = NULL;
+    norm.in[1] = node->in[3];
+    norm.in[2] = node->in[4];
+    norm.n_inputs = layer ? 3 : 2;
+    if (layer)
+        norm.attrs.layer_norm = (pco_layer_norm_attrs){.eps = attrs->eps};
+    else
+        norm.attrs.rms_norm = (pco_rms_norm_attrs){.eps = attrs->eps};
+    norm.op->parse(&norm);
+    return norm;
+}
+
 /* The two nodes, and what they need of the workspace besides the norm's result, which begins it. */
 static uint64_t cpu_norm_matmul_divide(const cpu_node *node, cpu_norm_matmul *both)
 {
     const pco_norm_matmul_attrs *attrs = &node->attrs.norm_matmul;
-    const bool layer = attrs->norm != 0;
     cpu_node *norm = &both->norm, *product = &both->product;
-    *norm = cpu_norm_matmul_node(node, layer ? &cpu_op_LAYER_NORM : &cpu_op_RMS_NORM);
-    norm->in[0] = norm->out[0] = node->in[0];
+    *norm = cpu_norm_matmul_norm(node);
     norm->out[0].data = node->workspace;
-    norm->in[1] = node->in[3];
-    norm->in[2] = node->in[4];
-    norm->n_inputs = layer ? 3 : 2;
-    if (layer)
-        norm->attrs.layer_norm = (pco_layer_norm_attrs){.eps = attrs->eps};
-    else
-        norm->attrs.rms_norm = (pco_rms_norm_attrs){.eps = attrs->eps};
     *product = cpu_norm_matmul_node(node, &cpu_op_MATMUL);
     product->in[0] = norm->out[0];
     product->in[1] = node->in[1];
@@ -49,7 +60,6 @@ static uint64_t cpu_norm_matmul_divide(const cpu_node *node, cpu_norm_matmul *bo
     product->out[0] = node->out[0];
     product->attrs.matmul =
         (pco_matmul_attrs){.transpose_b = 1, .activation = attrs->activation, .accumulate = PCO_F32, .dtype = PCO_F32};
-    norm->op->parse(norm);
     product->op->parse(product);
     both->norm_variant = &norm->op->native[0];
     both->product_variant = product->op->choose(product);
@@ -84,36 +94,16 @@ static CPU_WORKSPACE(reference_norm_matmul)
     return node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 8);
 }
 
-static void cpu_reference_normalise(const cpu_node *node, int64_t row, double *to)
-{
-    const cpu_tensor *x = &node->in[0], *weight = &node->in[3], *bias = &node->in[4];
-    const int64_t k = node->plan.axis.n;
-    double mean = 0, squares = 0;
-    for (int64_t i = 0; i < k; i++) to[i] = cpu_load_f64(x->dtype, x->data, row * k + i);
-    if (node->attrs.norm_matmul.norm) {
-        for (int64_t i = 0; i < k; i++) mean += to[i];
-        mean /= (double)k;
-    }
-    for (int64_t i = 0; i < k; i++) {
-        to[i] -= mean;
-        squares += to[i] * to[i];
-    }
-    const double rstd = 1 / sqrt(squares / (double)k + node->attrs.norm_matmul.eps);
-    for (int64_t i = 0; i < k; i++) {
-        to[i] *= rstd;
-        if (weight->present) to[i] *= cpu_load_f64(weight->dtype, weight->data, i);
-        if (bias->present) to[i] += cpu_load_f64(bias->dtype, bias->data, i);
-    }
-}
-
 static void cpu_reference_norm_matmul_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
     const cpu_node *node = task;
     const cpu_tensor *b = &node->in[1], *bias = &node->in[2], *y = &node->out[0];
     const int64_t k = node->plan.axis.n, columns = b->shape[0];
+    const cpu_node norm = cpu_norm_matmul_norm(node);
     double *row = (double *)(void *)cpu_worker_memory(node, worker);
     for (int64_t m = begin; m < end; m++) {
-        cpu_reference_normalise(node, m, row);
+        const cpu_norm_row moments = cpu_reference_norm_row(&norm, m);
+        for (int64_t i = 0; i < k; i++) row[i] = cpu_reference_normal(&norm, m, i, moments);
         for (int64_t n = 0; n < columns; n++) {
             double sum = 0;
             for (int64_t i = 0; i < k; i++) sum += row[i] * cpu_load_f64(b->dtype, b->data, n * k + i);

@@ -195,10 +195,12 @@ static bool conf_data_is_unseen(const conf_case *one, uint32_t input, uint64_t s
     return true;
 }
 
-/* Numbers of which 32 can or cannot have one exponent: most are about 2^centre, or in exact cases few enough units that
- * their sum is exact, and element `large` of a block is
- * `above` times as large. In special cases one row of three has an infinity beside other numbers, and one a NaN beside
- * zeros. */
+/* Where the large element of a block of a row is. */
+static int64_t conf_data_large_at(int64_t block, int64_t row) { return (block * 7 + row) % 32; }
+
+/* Numbers of which 32 can or cannot have one exponent: most are about 2^centre, and one of a block is `above` times as
+ * large. In exact cases the others are so few units that all 31 together are less than 2^24 of them. In special cases
+ * one row of three has an infinity beside other numbers, and one a NaN beside zeros. */
 static double conf_data_spread(const conf_case *one, uint32_t input, uint64_t bits, int64_t i)
 {
     enum { BLOCK = 32, KINDS = 14, JUST_NEAR = 3, ONE_BIT_TOO_FAR = 4 };
@@ -219,7 +221,7 @@ static double conf_data_spread(const conf_case *one, uint32_t input, uint64_t bi
     if (kind > KINDS) return at == block % BLOCK ? sign * (1.0 + conf_data_unit(bits)) : sign * 0.0;
     const int exponent = KIND[kind].centre - (int)(bits >> 8) % (KIND[kind].range + 1);
     const int limit = operand->dtype == PCO_F16 ? 15 : 127;
-    const int more = at == (block * 7 + row) % BLOCK ? KIND[kind].above : 0;
+    const int more = at == conf_data_large_at(block, row) ? KIND[kind].above : 0;
     if (one->regime == CONF_EXACT && !more) return sign * ldexp((double)(1 + (bits >> 8) % ((1 << 19) - 1)), -23);
     const double value = ldexp(1.0 + conf_data_unit(bits), exponent + more < limit ? exponent + more : limit - 1);
     return sign * value;
@@ -317,8 +319,9 @@ static conf_data_nothing conf_data_nothing_of(uint32_t dtype)
     }
 }
 
-/* Three of four quants of a block become that. In exact cases a block of Q8_0 has a single 1, or nothing else but one
- * 0, where a row's large element is, so that small ones have sums of all their bits; weights of Q4_1, 1.5 q - 7, are -1
+/* Three of four quants of a block become that. In exact cases a block of Q8_0 has a single 1, or ones alone but where
+ * the large element of one of the first four rows of a single block is (conf_data_spread), so that sums of its small
+ * elements have all bits; weights of Q4_1, 1.5 q - 7, are -1
  * here and 1/2 there: 1.5 times the sum of x is more than a float holds where the sum is just what it holds. */
 static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t number, uint8_t *block)
 {
@@ -326,7 +329,8 @@ static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t n
     for (uint32_t i = 4; exact && dtype == PCO_Q4_1 && i < 20; i++)
         block[i] = conf_data_bits(seed, first + i) % 32 ? 0x44 : 0x54;
     for (uint32_t i = 2; exact && dtype == PCO_Q8_0 && i < 34; i++)
-        block[i] = number % 32 < 16 ? number % 32 == i - 2 : number % 4 * 8 != i - 2;
+        block[i] = number % 32 < 16 ? number % 32 == i - 2
+                                    : conf_data_large_at((int64_t)number % 4, (int64_t)number % 4) != i - 2;
     if (exact) return;
     const conf_data_nothing nothing = conf_data_nothing_of(dtype);
     for (uint32_t i = nothing.first; i < nothing.end; i++)

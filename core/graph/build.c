@@ -145,6 +145,14 @@ uint32_t pco_linear(pco_graph *graph, uint32_t x, uint32_t weight, uint32_t bias
     return pco_graph_add(graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, weight, bias}, 3, NULL);
 }
 
+uint32_t pco_graph_activation(pco_graph *graph, uint32_t x, int64_t activation)
+{
+    static const pco_op OPS[] = {PCO_OP_INVALID, PCO_OP_RELU, PCO_OP_GELU, PCO_OP_GELU, PCO_OP_SILU};
+    const pco_gelu_attrs gelu = {.approximate = activation == 3};
+    if (activation == 0) return x;
+    return pco_graph_add(graph, OPS[activation], OPS[activation] == PCO_OP_GELU ? &gelu : NULL, &x, 1, NULL);
+}
+
 uint32_t pco_reduce(pco_graph *graph, pco_op op, uint32_t x, int64_t axis, int keepdims)
 {
     pco_sum_attrs attrs = {.keepdims = keepdims, .n_axes = 1, .axes = {axis}};

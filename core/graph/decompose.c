@@ -173,19 +173,15 @@ PCO_DECOMPOSE(rms_norm)
 PCO_DECOMPOSE(norm_matmul)
 {
     ATTRS(norm_matmul);
-    static const pco_op ACTIVATIONS[] = {PCO_OP_INVALID, PCO_OP_RELU, PCO_OP_GELU, PCO_OP_GELU, PCO_OP_SILU};
     const pco_rms_norm_attrs rms = {.eps = attrs->eps};
     const pco_layer_norm_attrs layer = {.eps = attrs->eps};
     const pco_matmul_attrs product = {.transpose_b = 1, .dtype = -1};
-    const pco_gelu_attrs gelu = {.approximate = attrs->activation == 3};
-    const pco_op activation = ACTIVATIONS[attrs->activation];
     const uint32_t normal =
         attrs->norm
             ? pco_graph_add(graph, PCO_OP_LAYER_NORM, &layer, (uint32_t[]){INPUT(0), INPUT(3), INPUT(4)}, 3, NULL)
             : pco_graph_add(graph, PCO_OP_RMS_NORM, &rms, (uint32_t[]){INPUT(0), INPUT(3)}, 2, NULL);
-    out[0] = pco_graph_add(graph, PCO_OP_MATMUL, &product, (uint32_t[]){normal, INPUT(1), INPUT(2)}, 3, NULL);
-    if (activation != PCO_OP_INVALID)
-        out[0] = pco_graph_add(graph, activation, activation == PCO_OP_GELU ? &gelu : NULL, out, 1, NULL);
+    const uint32_t y = pco_graph_add(graph, PCO_OP_MATMUL, &product, (uint32_t[]){normal, INPUT(1), INPUT(2)}, 3, NULL);
+    out[0] = pco_graph_activation(graph, y, attrs->activation);
     return decompose_end(graph, err);
 }
 

@@ -62,24 +62,31 @@ static const pco_join JOINS[] = {
 };
 enum { N_JOINS = sizeof JOINS / sizeof *JOINS };
 
-enum { NORM_B = 1, NORM_BIAS = 2, NORM_WEIGHT = 3 }; /* operands of norm_matmul, those of matmul first */
+enum { NORM_WEIGHT = 3 }; /* operands of norm_matmul: x, b and bias as of matmul, then this and the norm's bias */
+_Static_assert(NORM_WEIGHT > (int)MATMUL_BIAS, "operands that a matmul keeps come first");
+
+#define COPY(from_op, from_attr, to_op, to_attr) \
+    { \
+        .from = offsetof(pco_##from_op##_attrs, from_attr), .to = offsetof(pco_##to_op##_attrs, to_attr) \
+    }
 
 #define INTAKE_MATMUL \
-    .reader = PCO_OP_MATMUL, .absent = 1u << MATMUL_C, \
-    .where = {ATTR(matmul, transpose_a, 0), ATTR(matmul, transpose_b, 1)}, .becomes = PCO_OP_NORM_MATMUL
+    .reader = PCO_OP_MATMUL, .absent = 1u << MATMUL_C, .matrices = 1u << MATMUL_B, \
+    .where = {ATTR(matmul, transpose_a, 0), ATTR(matmul, transpose_b, 1)}, .becomes = PCO_OP_NORM_MATMUL, \
+    .operand = NORM_WEIGHT, .reads = COPY(matmul, activation, norm_matmul, activation)
 
 static const pco_intake INTAKES[] = {
     {.name = "rms_norm in front of matmul",
      .op = PCO_OP_RMS_NORM,
      .always = {ATTR(rms_norm, stats, 0)},
-     .eps = offsetof(pco_rms_norm_attrs, eps),
-     .norm = 0,
+     .sets = ATTR(norm_matmul, norm, 0),
+     .gone = COPY(rms_norm, eps, norm_matmul, eps),
      INTAKE_MATMUL},
     {.name = "layer_norm in front of matmul",
      .op = PCO_OP_LAYER_NORM,
      .always = {ATTR(layer_norm, stats, 0), ATTR(layer_norm, form, 0), ATTR(layer_norm, correction, 0)},
-     .eps = offsetof(pco_layer_norm_attrs, eps),
-     .norm = 1,
+     .sets = ATTR(norm_matmul, norm, 1),
+     .gone = COPY(layer_norm, eps, norm_matmul, eps),
      INTAKE_MATMUL},
 };
 enum { N_INTAKES = sizeof INTAKES / sizeof *INTAKES };
@@ -372,7 +379,7 @@ static int intake_may_go(const fusion_search *search, const pco_intake *row, uin
     return 1;
 }
 
-/* Is what is emitted in the place of node i a product of the result y of such a node and a matrix of f32 or halves? */
+/* Does what is emitted in the place of node i read the result y of such a node, as the row wants? */
 static int intake_reads(const fusion_search *search, const pco_intake *row, uint32_t i, uint32_t y)
 {
     const pco_fusions *found = search->found;
@@ -380,31 +387,42 @@ static int intake_reads(const fusion_search *search, const pco_intake *row, uint
     if (!search->live[i] || found->moved[i] || found->into[i] == PCO_NONE) return 0;
     const pco_node *node = &found->nodes[found->into[i]];
     if ((uint32_t)row->reader != node->op || node->inputs[0] != y) return 0;
-    for (uint32_t k = 1; k < PCO_MAX_INPUTS; k++)
-        if (node->inputs[k] == y || (row->absent >> k & 1 && node->inputs[k] != PCO_NONE)) return 0;
+    if (tensors[node->outputs[0]].dtype != PCO_F32) return 0;
+    for (uint32_t k = 1; k < PCO_MAX_INPUTS; k++) {
+        const uint32_t t = node->inputs[k];
+        if (t == y || (row->absent >> k & 1 && t != PCO_NONE)) return 0;
+        if (row->matrices >> k & 1 && (t == PCO_NONE || tensors[t].rank != 2 || pco_dtype_block(tensors[t].dtype) > 1))
+            return 0;
+    }
     for (uint32_t k = 0; k < sizeof row->where / sizeof *row->where; k++)
         if (!fusion_has(node->attrs, row->where[k])) return 0;
-    const pco_tensor *b = &tensors[node->inputs[MATMUL_B]];
-    return tensors[node->outputs[0]].dtype == PCO_F32 && b->rank == 2 && pco_dtype_block(b->dtype) == 1;
+    return 1;
 }
 
-/* Node `owner`, as fusing left it, with the norm that it reads. */
+static void intake_copy(void *to, const void *from, pco_fusion_copy copy)
+{
+    memcpy((char *)to + copy.to, (const char *)from + copy.from, sizeof(int64_t));
+}
+
+/* Makes node `owner`, as fusing left it, one that makes for itself what node i made. */
 static int intake_take(fusion_search *search, const pco_intake *row, uint32_t i, uint32_t owner)
 {
-    const pco_node *norm = &search->graph->nodes[i];
+    const pco_node *gone = &search->graph->nodes[i];
     pco_node *node = &search->found->nodes[owner];
-    pco_norm_matmul_attrs attrs = {.norm = row->norm};
-    memcpy(&attrs.eps, (const char *)norm->attrs + row->eps, sizeof attrs.eps);
-    attrs.activation = ((const pco_matmul_attrs *)node->attrs)->activation;
-    void *kept = pco_arena_copy(&search->found->arena, &attrs, sizeof attrs);
-    if (!kept) return 0;
+    const pco_op_info *info = pco_op_find(row->becomes);
+    unsigned char *attrs = pco_arena_allocate(&search->found->arena, pco_op_attrs_size(info));
+    if (!attrs) return 0;
+    pco_op_default_attrs(info, attrs);
+    memcpy(attrs + row->sets.offset, &row->sets.value, sizeof row->sets.value);
+    intake_copy(attrs, gone->attrs, row->gone);
+    intake_copy(attrs, node->attrs, row->reads);
     node->op = (uint32_t)row->becomes;
-    node->attrs = kept;
-    node->attrs_size = sizeof attrs;
-    node->inputs[0] = norm->inputs[0];
-    for (uint32_t k = 1; k < PCO_MAX_INPUTS - 2; k++)
-        node->inputs[NORM_WEIGHT + k - 1] = k < norm->n_inputs ? norm->inputs[k] : PCO_NONE;
-    node->n_inputs = NORM_WEIGHT + norm->n_inputs - 1;
+    node->attrs = attrs;
+    node->attrs_size = (uint32_t)pco_op_attrs_size(info);
+    node->inputs[0] = gone->inputs[0];
+    for (uint32_t k = 1; row->operand + k - 1 < PCO_MAX_INPUTS; k++)
+        node->inputs[row->operand + k - 1] = k < gone->n_inputs ? gone->inputs[k] : PCO_NONE;
+    node->n_inputs = row->operand + gone->n_inputs - 1;
     search->found->taken[owner] = i;
     search->found->moved[i] = 1;
     return 1;

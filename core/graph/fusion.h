@@ -57,19 +57,28 @@ typedef struct pco_join {
     pco_op reader; /* of a pair */
 } pco_join;
 
+/* An attribute of one op that becomes one of another; attributes have 8 bytes. */
+typedef struct pco_fusion_copy {
+    size_t from, to;
+} pco_fusion_copy;
+
 /* A pattern: a node goes, and all that read its result make it themselves. Each of them, as fusing and joining have
- * left it, is then a node of another op. The result has one row: of more, each reader would make all of them again.
- * What both read is written by nobody. */
+ * left it, is then a node of another op, with the operands that it has, but that operand 0 is that of the node that
+ * goes. The result has one row: of more, each reader would make all of them again. What the node that goes reads is
+ * written by nobody. */
 typedef struct pco_intake {
     const char *name;
-    pco_op op;                 /* of the node that goes, whose operands but the first become operands behind its own */
+    pco_op op;                 /* of the node that goes */
     pco_fusion_attr always[3]; /* its attributes that must have these values */
-    size_t eps;                /* and where its eps stands */
-    int64_t norm;              /* what the attribute `norm` of the new nodes says it was */
     pco_op reader;             /* of all that read its result, as operand 0 */
     uint32_t absent;           /* bit i: a reader must not have operand i */
-    pco_fusion_attr where[2];  /* attributes of the readers */
+    uint32_t matrices;         /* bit i: operand i of a reader has rank 2, and a type without blocks */
+    pco_fusion_attr where[2];  /* attributes of a reader that must have these values */
     pco_op becomes;
+    uint32_t operand;      /* of it, which operand 1 of the node that goes becomes; the others follow */
+    pco_fusion_attr sets;  /* the attribute of it which says what has gone */
+    pco_fusion_copy gone;  /* an attribute of what has gone that it keeps, */
+    pco_fusion_copy reads; /* and one of the reader */
 } pco_intake;
 
 /* All patterns. Static. */

@@ -143,13 +143,11 @@ static void gradient_unfold(pco_graph *graph, uint32_t index)
     pco_node node = graph->nodes[index];
     pco_matmul_attrs attrs = *(const pco_matmul_attrs *)node.attrs;
     uint32_t y = node.outputs[0], c = node.n_inputs > 3 ? node.inputs[3] : PCO_NONE;
-    int64_t activation = attrs.activation;
-    static const pco_op OPS[] = {PCO_OP_INVALID, PCO_OP_RELU, PCO_OP_GELU, PCO_OP_GELU, PCO_OP_SILU};
-    pco_gelu_attrs gelu = {.approximate = activation == 3};
+    const int64_t activation = attrs.activation;
     uint32_t before = graph->n_nodes;
     attrs.activation = 0;
     uint32_t z = pco_graph_add(graph, PCO_OP_MATMUL, &attrs, node.inputs, c == PCO_NONE ? node.n_inputs : 3, NULL);
-    uint32_t a = pco_graph_add(graph, OPS[activation], OPS[activation] == PCO_OP_GELU ? &gelu : NULL, &z, 1, NULL);
+    uint32_t a = pco_graph_activation(graph, z, activation);
     if (c != PCO_NONE) a = pco_binary(graph, PCO_OP_ADD, a, c);
     if (graph->status) return;
     /* The new nodes, which stand at the end, move to where the old one stood; the last of them makes y. */

@@ -26,6 +26,9 @@ struct pco_graph {
 uint32_t pco_graph_add_row(pco_graph *graph, const pco_op_info *info, const void *attrs, const uint32_t *inputs,
                            uint32_t n_inputs, uint32_t *outputs);
 
+/* x behind an activation of matmul (0 to 4), as an op of its own; x itself for 0. */
+uint32_t pco_graph_activation(pco_graph *graph, uint32_t x, int64_t activation);
+
 /* Moves the nodes from `first` on, as they are, to right behind the last node before them that makes what they read,
  * or that reads or writes a state which they touch: what was appended last then runs as early as it can. */
 void pco_graph_hoist(pco_graph *graph, uint32_t first);

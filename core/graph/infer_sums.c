@@ -26,6 +26,12 @@ static pco_status infer_matmul_batch(pco_shape_context *context, const pco_tenso
     return PCO_OK;
 }
 
+static pco_status infer_activation(const pco_shape_context *context, int64_t activation, pco_error *err)
+{
+    if (activation < 0 || activation > 4) FAIL("activation %" PRId64 " does not exist", activation);
+    return PCO_OK;
+}
+
 PCO_INFER(matmul)
 {
     ATTRS(matmul);
@@ -44,13 +50,12 @@ PCO_INFER(matmul)
              attrs->transpose_b ? " (transposed)" : "", bk);
     if (pco_dtype_is_quantised(b->dtype) && (!attrs->transpose_b || b->rank != 2))
         FAIL("quantised '%s' needs rank 2 and transpose_b = 1", b->name);
-    if (attrs->activation < 0 || attrs->activation > 4)
-        FAIL("activation %" PRId64 " does not exist", attrs->activation);
     if (attrs->accumulate != PCO_F32 && attrs->accumulate != PCO_F16)
         FAIL("accumulate %" PRId64 " is neither f32 nor f16", attrs->accumulate);
     if (attrs->dtype != -1 && !infer_is_float(attrs->dtype))
         FAIL("dtype %" PRId64 " is not a float type", attrs->dtype);
-    pco_status status = infer_matmul_batch(context, a, b, err);
+    pco_status status = infer_activation(context, attrs->activation, err);
+    if (!status) status = infer_matmul_batch(context, a, b, err);
     if (status) return status;
     pco_tensor *out = &context->outputs[0];
     out->shape[out->rank - 2] = m;
@@ -96,28 +101,23 @@ PCO_INFER(norm_matmul)
     ATTRS(norm_matmul);
     const pco_tensor *x = INPUT(0);
     if (attrs->norm < 0 || attrs->norm > 1) FAIL("norm %" PRId64 " is neither 0 nor 1", attrs->norm);
-    if (attrs->activation < 0 || attrs->activation > 4)
-        FAIL("activation %" PRId64 " does not exist", attrs->activation);
     if (x->rank < 2) FAIL("'%s' needs at least 2 dimensions", x->name);
     if (x->shape[x->rank - 1] == 0) FAIL("'%s' has no values to normalise", x->name);
     if (!attrs->norm && context->n_inputs > 4 && INPUT(4))
         FAIL("rms_norm takes no norm_bias, and '%s' is one", INPUT(4)->name);
-    return PCO_OK;
+    return infer_activation(context, attrs->activation, err);
 }
 
-/* K for each element of the result. */
-PCO_PRODUCTS(norm_matmul)
+/* With weights [N,K] as operand 1: K for each element of the result. */
+static double products_by_rows(const pco_tensor *tensors, const pco_node *node)
 {
     return (double)pco_tensor_elements(pco_work_output(tensors, node, 0)) *
            (double)pco_work_input(tensors, node, 1)->shape[1];
 }
 
-/* K for each element of the result. */
-PCO_PRODUCTS(indexed_matmul)
-{
-    return (double)pco_tensor_elements(pco_work_output(tensors, node, 0)) *
-           (double)pco_work_input(tensors, node, 1)->shape[1];
-}
+PCO_PRODUCTS(norm_matmul) { return products_by_rows(tensors, node); }
+
+PCO_PRODUCTS(indexed_matmul) { return products_by_rows(tensors, node); }
 
 PCO_INFER(reduce)
 {

@@ -13,6 +13,7 @@ struct pco_gpu_recording {
     uint32_t count, narrow; /* dispatches; those of matmul_vector with less than its 16 columns */
     uint32_t most, bound;   /* buffers of a dispatch; bit i: buffer i of the plan is bound by one */
     uint64_t widest;        /* bytes of a binding */
+    uint32_t as_words;      /* copies that move whole words */
 };
 
 static pco_gpu_recording last;
@@ -23,6 +24,7 @@ static pco_status cuts_record(pco_gpu_device *device, const pco_plan *plan, cons
     (void)device, (void)plan, (void)per_segment, (void)error;
     last = (pco_gpu_recording){.count = count};
     for (uint32_t i = 0; i < count; i++) {
+        last.as_words += list[i].kernel == GPU_KERNEL_copy && list[i].specs[3] == PCO_I32; /* behind the workgroup */
         last.narrow += list[i].kernel == GPU_KERNEL_matmul_vector_8x16 && list[i].params[1] < 16;
         if (list[i].n_bindings > last.most) last.most = list[i].n_bindings;
         for (uint32_t k = 0; k < list[i].n_bindings; k++) {
@@ -180,8 +182,8 @@ static void test_few_bindings(void **state)
     assert_true(offered[0] < offered[1] && offered[1] < offered[2]);
 }
 
-/* Does a device with so many bindings run it? The weights: operand 1. */
-static int runs(pco_op op, pco_dtype weights, int constant, uint32_t bindings)
+/* Does a device with so many bindings run it? The weights: operand 1; bias: operand 2 of norm_matmul. */
+static int runs(pco_op op, pco_dtype weights, int constant, int bias, uint32_t bindings)
 {
     static const uint8_t data[64 * 256 * 4];
     pco_device device = device_of(0);
@@ -191,6 +193,7 @@ static int runs(pco_op op, pco_dtype weights, int constant, uint32_t bindings)
                             constant ? pco_graph_constant(g, "w", weights, 2, (int64_t[]){64, 256}, data)
                                      : pco_graph_input(g, "w", weights, 2, (int64_t[]){64, 256}),
                             op == PCO_OP_INDEXED_MATMUL ? pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){2, 1})
+                            : bias                      ? pco_graph_input(g, "bias", PCO_F32, 1, (int64_t[]){64})
                                                         : PCO_NONE};
     pco_graph_output(g, pco_graph_add(g, op, NULL, in, 3, NULL), "y");
     check_ok(pco_graph_check(g, &err));
@@ -212,10 +215,29 @@ static void test_refused(void **state)
     (void)state;
     for (uint32_t bindings = 3; bindings < 8; bindings++)
         for (int constant = 0; constant < 2; constant++) {
-            assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_F32, constant, bindings), bindings >= 4);
-            assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_Q4_0, constant, bindings), constant && bindings >= 5);
-            assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, bindings), bindings >= 4);
+            assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_F32, constant, 0, bindings), bindings >= 4);
+            assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_Q4_0, constant, 0, bindings), constant && bindings >= 5);
+            assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, 0, bindings), bindings >= 4);
+            assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, 1, bindings), bindings >= 6);
         }
+}
+
+/* Rows of whole words are copied as words, and others by the halves in them. */
+static void test_words(void **state)
+{
+    (void)state;
+    for (int64_t columns = 2; columns < 6; columns++) {
+        pco_device device = device_of(0);
+        pco_graph *g = pco_graph_create();
+        const uint32_t x[2] = {pco_graph_input(g, "x", PCO_F16, 2, (int64_t[]){3, columns}),
+                               pco_graph_input(g, "y", PCO_F16, 2, (int64_t[]){3, columns})};
+        pco_graph_output(g, pco_concat(g, x, 2, 1), "z");
+        check_ok(pco_graph_check(g, &err));
+        lower_variant(&device, g, PCO_NONE);
+        assert_int_equal(last.count, 2);
+        assert_int_equal(last.as_words, columns % 2 ? 0 : 2);
+        pco_graph_destroy(g);
+    }
 }
 
 /* A vector that begins in front of a box's first column would read outside of the window. */
@@ -264,7 +286,7 @@ static void test_windows_of_2_gib(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
-                                       cmocka_unit_test(test_few_bindings), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_windows_of_2_gib)};
+                                       cmocka_unit_test(test_few_bindings),  cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_words),         cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,13 @@
 /* Patterns of nodes that become one: each row of the tables, what must not match it, and what a device makes of the
  * nodes apart and as one, both judged by the bound of the one. The device is what PORTICO_BACKEND picks. */
-#include "check_device.h"
+#include "check_fusion.h"
 
 #include "base/dtype.h"
-#include "graph/graph.h"
 #include "graph/fusion.h"
 #include "graph/passes.h"
 #include "run/judge.h"
 #include "run/problem.h"
 #include "runtime/memory.h"
-#include "runtime/session_internal.h"
 
 enum { MOST_READERS = 3 };
 
@@ -548,13 +546,6 @@ static pco_graph *row_graph(pco_dtype dtype, const row_weights *w, row with, int
     return g;
 }
 
-static uint32_t count_op(const pco_graph *g, pco_op op)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < g->n_nodes; i++) count += g->nodes[i].op == (uint32_t)op;
-    return count;
-}
-
 static void test_rows_of_products(void **state)
 {
     (void)state;
@@ -670,8 +661,6 @@ static void test_rows_device(void **state)
 
 /* ---- what a device refuses ---- */
 
-static const pco_plugin *real_plugin;
-
 /* A device without gelu in a product, and without wide products. */
 static pco_status refuse_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *why)
 {
@@ -688,22 +677,11 @@ static void test_refused(void **state)
     (void)state;
     static row_weights w;
     const sizes s = {3, 5, 4};
-    session_slot *slot = &device_session->slots[0];
-    pco_executable *executable;
-    real_plugin = slot->plugin;
-    pco_program_api program = *real_plugin->program;
-    pco_plugin plugin = *real_plugin;
-    program.supports = refuse_supports;
-    plugin.program = &program;
     pco_graph *g = row_graph(PCO_F32, &w, ROW_PLAIN, 1);
     pco_graph_output(g, pco_unary(g, PCO_OP_RELU, add_product(g, &s, PLAIN)), "relu");
     pco_graph_output(g, pco_unary(g, PCO_OP_GELU, add_product(g, &s, PLAIN)), "gelu");
     check_ok(pco_graph_check(g, &err));
-    slot->plugin = &plugin;
-    pco_error why;
-    const pco_status status = pco_executable_create(device_session, g, NULL, &executable, &why);
-    slot->plugin = real_plugin;
-    if (status) fail_msg("%s", why.message);
+    pco_executable *executable = create_refusing(g, refuse_supports);
     const pco_graph *fused = pco_executable_graph(executable);
     assert_int_equal(count_op(fused, PCO_OP_RELU), 0);
     assert_int_equal(count_op(fused, PCO_OP_GELU), 1);

@@ -1,14 +1,12 @@
 /* Norms in front of products: which become one node, what must not match, and what a device makes of the nodes apart
  * and as one, both judged by the bound of norm_matmul. The device is what PORTICO_BACKEND picks. */
-#include "check_device.h"
+#include "check_fusion.h"
 
 #include "base/dtype.h"
-#include "graph/graph.h"
 #include "graph/fusion.h"
 #include "graph/passes.h"
 #include "run/judge.h"
 #include "run/problem.h"
-#include "runtime/session_internal.h"
 
 /* What a graph of products of norm(x) has that changes what becomes one. */
 typedef enum variation {
@@ -119,13 +117,6 @@ static pco_graph *build(const weights *w, int layer, variation with)
     for (int i = 0; i < n_products(with); i++) add_product(g, w, with, y, i);
     check_ok(pco_graph_check(g, &err));
     return g;
-}
-
-static uint32_t count_op(const pco_graph *g, pco_op op)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < g->n_nodes; i++) count += g->nodes[i].op == (uint32_t)op;
-    return count;
 }
 
 /* All that reads it makes the norm itself, or nothing does. */
@@ -261,8 +252,6 @@ static void test_device(void **state)
 
 /* ---- what a device refuses ---- */
 
-static const pco_plugin *real_plugin;
-
 static pco_status refuse_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *why)
 {
     if (part->nodes[node].op == PCO_OP_NORM_MATMUL) return PCO_ERROR_UNSUPPORTED;
@@ -274,19 +263,8 @@ static void test_refused(void **state)
 {
     (void)state;
     static weights w;
-    session_slot *slot = &device_session->slots[0];
-    pco_executable *executable;
-    real_plugin = slot->plugin;
-    pco_program_api program = *real_plugin->program;
-    pco_plugin plugin = *real_plugin;
-    program.supports = refuse_supports;
-    plugin.program = &program;
     pco_graph *g = build(&w, 0, TAKES_IN);
-    slot->plugin = &plugin;
-    pco_error why;
-    const pco_status status = pco_executable_create(device_session, g, NULL, &executable, &why);
-    slot->plugin = real_plugin;
-    if (status) fail_msg("%s", why.message);
+    pco_executable *executable = create_refusing(g, refuse_supports);
     const pco_graph *fused = pco_executable_graph(executable);
     assert_int_equal(count_op(fused, PCO_OP_RMS_NORM), 1);
     assert_int_equal(count_op(fused, PCO_OP_MATMUL), PRODUCTS);
