@@ -171,6 +171,9 @@ tests() {
   return $status
 }
 
+# tests_listed [options of meson test]: their names, a line each
+tests_listed() { meson test -C "$build" --no-rebuild --list "$@" | sed -n 's#.* / ##p'; }
+
 # slice_of COUNT: which of COUNT slices of a tier this commit takes, "K/COUNT". One commit after the other takes the
 # next, so that as many commits as there are slices see the whole tier. Where commits cannot be counted, in a shallow
 # clone, the hash chooses; without git, the day.

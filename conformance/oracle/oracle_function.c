@@ -1,6 +1,6 @@
 /* Bounds of exp, log, sin, cos, tanh, erf and of what is built from them. `function` ulps of the compute
  * format are what the contract allows for each of the six; everything else follows by propagation. */
-#include "oracle/oracle_number.h"
+#include "oracle/oracle_power.h"
 
 #include <math.h>
 
@@ -32,7 +32,7 @@ static oracle_ve oracle_wave(const oracle_rules *rules, oracle_ve a, oracle_real
 {
     if (!isfinite(a.v)) return (oracle_ve){NAN, 0.0L};
     if (fabsl(a.v) > 100000.0L) return (oracle_ve){value, INFINITY};
-    oracle_real error = (oracle_real)rules->function * ldexpl(1.0L, -rules->compute.precision);
+    oracle_real error = (oracle_real)rules->function * oracle_power(-rules->compute.precision);
     return (oracle_ve){value, fminl(a.e, 2.0L) + error};
 }
 

@@ -1,5 +1,6 @@
 /* What all oracles use: operands, results, indices and sums. */
 #include "oracle/oracle_eval.h"
+#include "oracle/oracle_power.h"
 
 #include "base/error.h"
 
@@ -108,8 +109,8 @@ oracle_ve oracle_sum_end(const oracle_rules *rules, const oracle_sum *sum, int64
     oracle_ve y = {sum->v, sum->e};
     if (!isfinite(sum->v)) return (oracle_ve){sum->v, 0.0L};
     if (sum->magnitude > (oracle_real)rules->compute.max) return (oracle_ve){sum->v, INFINITY};
-    bool exact = quantum > 0.0 && sum->e == 0.0L && quantum >= (double)ldexpl(1.0L, rules->compute.emin) &&
-                 sum->magnitude <= ldexpl((oracle_real)quantum, rules->compute.precision);
+    bool exact = quantum > 0.0 && sum->e == 0.0L && quantum >= (double)oracle_power(rules->compute.emin) &&
+                 sum->magnitude <= (oracle_real)quantum * oracle_power(rules->compute.precision);
     if (exact || sum->magnitude == 0.0L || roundings <= 0) return y;
     y.e += oracle_gamma(rules, roundings) * (sum->magnitude + sum->e);
     /* products and partial sums below the normal range: flushed, or rounded to the smallest subnormal */

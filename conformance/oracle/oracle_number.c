@@ -1,6 +1,6 @@
 /* Arithmetic on (value, error bound) pairs: + - * / and square roots. The rules and why they hold are in
  * docs/numerics.md, "Pairs". A bound of infinity means: the contract promises nothing here. */
-#include "oracle/oracle_number.h"
+#include "oracle/oracle_power.h"
 
 #include "base/dtype.h"
 
@@ -41,8 +41,11 @@ oracle_rules oracle_rules_sum(const oracle_rules *rules, uint32_t dtype)
 oracle_real oracle_ulp(oracle_format format, oracle_real value)
 {
     int exponent = format.emin;
-    if (value != 0.0L && isfinite(value) && ilogbl(value) > exponent) exponent = ilogbl(value);
-    return ldexpl(1.0L, exponent - format.precision + 1);
+    if (value != 0.0L && isfinite(value)) {
+        const int own = oracle_exponent_real(value);
+        if (own > exponent) exponent = own;
+    }
+    return oracle_power(exponent - format.precision + 1);
 }
 
 bool oracle_representable(oracle_format format, oracle_real value)
@@ -56,13 +59,13 @@ double oracle_quantum(double x)
 {
     if (x == 0.0 || !isfinite(x)) return 0.0;
     int exponent;
-    int64_t bits = (int64_t)ldexp(fabs(frexp(x, &exponent)), 53);
-    return ldexp((double)(bits & -bits), exponent - 53);
+    int64_t bits = (int64_t)oracle_scaled(fabs(frexp(x, &exponent)), 53);
+    return oracle_scaled((double)(bits & -bits), exponent - 53);
 }
 
 oracle_real oracle_gamma(const oracle_rules *rules, int64_t n)
 {
-    oracle_real nu = (oracle_real)n * rules->round * ldexpl(1.0L, 1 - rules->compute.precision);
+    oracle_real nu = (oracle_real)n * rules->round * oracle_power(1 - rules->compute.precision);
     return nu < 0.5L ? nu / (1.0L - nu) : (oracle_real)INFINITY;
 }
 
@@ -99,7 +102,7 @@ oracle_ve oracle_rounded(const oracle_rules *rules, oracle_ve a)
 oracle_ve oracle_within(const oracle_rules *rules, oracle_ve a, double ulps)
 {
     if (oracle_special(a) || (a.v == 0.0L && a.e == 0.0L)) return a;
-    oracle_real smallest = ldexpl(1.0L, rules->compute.emin);
+    oracle_real smallest = oracle_power(rules->compute.emin);
     oracle_real large = fabsl(a.v) + a.e, low = fabsl(a.v) - a.e;
     a.e += (oracle_real)ulps * oracle_ulp(rules->compute, large);
     if (low < smallest) a.e += smallest;

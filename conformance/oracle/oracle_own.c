@@ -5,6 +5,7 @@
  * and an f32 device's bound is a whole u or more; a device in double runs the same function. Where nothing is declared,
  * ulps is 16 (own.c). docs/numerics.md has both. */
 #include "oracle/oracle_eval.h"
+#include "oracle/oracle_power.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -41,7 +42,7 @@ pco_status oracle_eval_own(oracle_node *node, pco_error *err)
     }
     if (!status) status = own_call(node, declaration->compute, value, err);
     if (!status && declaration->magnitude) status = own_call(node, declaration->magnitude, magnitude, err);
-    const oracle_real unit = ldexpl(1, -node->rules->compute.precision);
+    const oracle_real unit = oracle_power(-node->rules->compute.precision);
     for (uint32_t o = 0; o < node->n_outputs && !status; o++) {
         oracle_output *out = &node->out[o];
         if (!pco_dtype_is_float(out->desc.dtype)) continue; /* exact */

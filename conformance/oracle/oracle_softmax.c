@@ -4,6 +4,7 @@
  * one exp and one product; the rounded differences m - m' of all of them telescope, so that they cost no more
  * than the first subtraction again. */
 #include "oracle/oracle_eval.h"
+#include "oracle/oracle_power.h"
 
 #include "base/error.h"
 
@@ -20,7 +21,7 @@ static int64_t oracle_softmax_rescalings(int64_t n)
 void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score, int64_t n,
                           oracle_ve *term, oracle_ve *sum)
 {
-    oracle_real max = -INFINITY, unit = ldexpl(1.0L, 1 - rules->compute.precision);
+    oracle_real max = -INFINITY, unit = oracle_power(1 - rules->compute.precision);
     oracle_real rescale = (oracle_real)oracle_softmax_rescalings(n) * (rules->function + rules->round) * unit;
     oracle_sum total = {0};
     for (int64_t j = 0; j < n; j++)

@@ -1,5 +1,5 @@
 /* Storage formats: decoding to double and encoding to nearest even, written for the oracle alone. */
-#include "oracle/oracle_number.h"
+#include "oracle/oracle_power.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -49,21 +49,21 @@ static double oracle_decode16(uint16_t bits, int exponent_bits)
     int fraction = bits & ((1 << fraction_bits) - 1);
     double sign = bits & 0x8000 ? -1.0 : 1.0;
     if (exponent == (1 << exponent_bits) - 1) return fraction ? (double)NAN : sign * INFINITY;
-    if (exponent == 0) return sign * ldexp(fraction, 1 - bias - fraction_bits);
-    return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+    if (exponent == 0) return sign * oracle_scaled(fraction, 1 - bias - fraction_bits);
+    return sign * oracle_scaled(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
 }
 
 /* To nearest even in a format, overflow to infinity. */
 static double oracle_nearest(oracle_format format, double x)
 {
     if (isnan(x) || isinf(x) || x == 0.0) return x;
-    int exponent = ilogb(x);
+    int exponent = oracle_exponent(x);
     if (exponent < format.emin) exponent = format.emin;
     int shift = exponent - format.precision + 1;
-    double scaled = ldexp(x, -shift);
+    double scaled = oracle_scaled(x, -shift);
     double whole = floor(scaled), rest = scaled - whole;
     if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2.0) != 0.0)) whole += 1.0;
-    double result = ldexp(whole, shift);
+    double result = oracle_scaled(whole, shift);
     if (fabs(result) > format.max) return copysign(INFINITY, x);
     return copysign(result, x);
 }
@@ -76,9 +76,9 @@ static uint16_t oracle_encode16(oracle_format format, int exponent_bits, double 
     x = fabs(oracle_nearest(format, x));
     if (isinf(x)) return (uint16_t)(sign | (top << fraction_bits));
     if (x == 0.0) return (uint16_t)sign;
-    int exponent = ilogb(x);
-    if (exponent < format.emin) return (uint16_t)(sign | (unsigned)ldexp(x, bias - 1 + fraction_bits));
-    unsigned fraction = (unsigned)ldexp(x, fraction_bits - exponent) & ((1u << fraction_bits) - 1);
+    int exponent = oracle_exponent(x);
+    if (exponent < format.emin) return (uint16_t)(sign | (unsigned)oracle_scaled(x, bias - 1 + fraction_bits));
+    unsigned fraction = (unsigned)oracle_scaled(x, fraction_bits - exponent) & ((1u << fraction_bits) - 1);
     return (uint16_t)(sign | ((unsigned)(exponent + bias) << fraction_bits) | fraction);
 }
 

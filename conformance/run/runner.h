@@ -203,4 +203,10 @@ typedef struct conf_observer {
     bool prepare_only;
 } conf_observer;
 
+/* Is nothing run, but prepared? */
+static inline bool conf_only_prepares(const pco_conformance_options *options)
+{
+    return options->compile_only || (options->observer && options->observer->prepare_only);
+}
+
 #endif

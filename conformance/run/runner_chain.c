@@ -168,10 +168,9 @@ static void chain_judge(const chain_run *run, pco_conformance_case *result)
 static pco_status chain_runs(chain_run *run, pco_error *err)
 {
     conf_session session = {.device = run->device, .trial = &run->trial};
-    const conf_observer *observer = run->options->observer;
     chain_lay_out(run, &session.memory);
     pco_status status = conf_session_prepare(&session, run->options->constants, err);
-    const bool runs = !(observer && observer->prepare_only) && !run->options->compile_only;
+    const bool runs = !conf_only_prepares(run->options);
     for (int i = 0; i < CHAIN_RUNS && !status && runs; i++) {
         status = conf_session_fill(&session, i, err);
         if (!status) status = conf_session_execute(&session, err);

@@ -30,12 +30,6 @@ typedef struct conf_large_run {
     uint64_t workspace;
 } conf_large_run;
 
-/* Is nothing run, but prepared? */
-static bool conf_large_is_idle(const conf_large_run *run)
-{
-    return run->options->compile_only || (run->options->observer && run->options->observer->prepare_only);
-}
-
 static int64_t conf_large_period(const pco_tensor *tensor)
 {
     int64_t count = oracle_count(tensor);
@@ -296,7 +290,7 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
     status = pco_trial_prepare_plan(&state->trial, &plan, &run->program, err);
     if (!status && run->options->constants)
         status = conf_constants_look(run->options->constants, run->device, run->program, false, err);
-    if (!status && conf_large_is_idle(run)) return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
+    if (!status && conf_only_prepares(run->options)) return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
     return status ? status
                   : pco_trial_run(&state->trial, run->program, plugin->program->segments(run->program),
                                   WAIT_NANOSECONDS, err);
@@ -335,8 +329,9 @@ static void conf_large_show(const conf_large_run *run, const char *variant, pco_
         view.buffers[i].table = run->table[i];
     }
     if (run->workspace) view.buffers[view.n_buffers++].bytes = run->workspace;
-    const conf_execution execution = {run->device, &run->problem, NULL, run->program, variant, !conf_large_is_idle(run),
-                                      status,      message,       &view};
+    const conf_execution execution = {run->device,  &run->problem, NULL,
+                                      run->program, variant,       !conf_only_prepares(run->options),
+                                      status,       message,       &view};
     run->options->observer->observe(run->options->observer->user, &execution);
 }
 

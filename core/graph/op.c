@@ -51,6 +51,11 @@ static const pco_op_info OPS[] = {
 #undef SIGNATURE
 #undef NONE
 
+enum {
+#define PCO_OP(id, upper, ...) ROW_##upper,
+#include "graph/ops.def"
+};
+
 enum { N_OPS = sizeof OPS / sizeof OPS[0], N_ATTR_ROWS = sizeof ATTR_ROWS / sizeof ATTR_ROWS[0] };
 
 const pco_op_rule *pco_op_bound(pco_bound_rule rule)
@@ -88,9 +93,11 @@ const pco_op_info *pco_op_table(uint32_t *count)
 
 const pco_op_info *pco_op_find(uint32_t op)
 {
-    for (uint32_t i = 0; i < N_OPS; i++)
-        if ((uint32_t)OPS[i].op == op) return &OPS[i];
-    return NULL;
+    static const pco_op_info *const BY_ID[] = {
+#define PCO_OP(id, upper, ...) [PCO_OP_##upper] = &OPS[ROW_##upper],
+#include "graph/ops.def"
+    };
+    return op < sizeof BY_ID / sizeof BY_ID[0] ? BY_ID[op] : NULL;
 }
 
 const pco_op_info *pco_op_of(uint32_t op, const void *attrs)

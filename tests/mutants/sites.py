@@ -77,10 +77,17 @@ class Mutant:
         self.key = hashlib.sha256((file + '\0' + self.text).encode()).hexdigest()[:24]
 
 
+@functools.lru_cache(4)
+def judged_kernels(state):
+    """Files of kernels that the Vulkan plugin has; `state` is their folder's, which takes a second to read."""
+    del state
+    return {row.file for row in sources.embed.read_table(sources.SHADERS) if not row.needs_any(['VECTOR_16'])}
+
+
 def files():
     """The files of which mechanical faults are made: kernels that the Vulkan plugin has, and the lowering."""
-    rows = sources.embed.read_table(sources.SHADERS)
-    here = {row.file for row in rows if not row.needs_any(['VECTOR_16'])}
+    here = judged_kernels(tuple((name, os.stat(os.path.join(sources.SHADERS, name)).st_mtime_ns)
+                                for name in sorted(os.listdir(sources.SHADERS))))
     kernels = [f'shaders/{name}' for name in sorted(os.listdir(sources.SHADERS))
                if name in here or name.endswith('.inc') or name == 'dialect.glsl']
     lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING))
@@ -141,7 +148,11 @@ def parameter_edits(path, text):
 
 def sites_of(path):
     """All mechanical mutants of a file."""
-    text = sources.read(os.path.join(sources.ROOT, path))
+    return sites_of_text(path, sources.read(os.path.join(sources.ROOT, path)))
+
+
+@functools.lru_cache(512)
+def sites_of_text(path, text):
     edits = EDITS + (parameter_edits(path, text) if path.startswith('shaders/') else [])
     blanked = sources.blank(text)
     skip, found, seen = skipped_lines(path, blanked), [], {}

@@ -233,6 +233,7 @@ static void test_table(void **state)
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < i; k++) assert_int_not_equal(table[k].op, table[i].op);
         assert_ptr_equal(pco_op_find_name(table[i].name), &table[i]);
+        assert_ptr_equal(pco_op_find((uint32_t)table[i].op), &table[i]);
         assert_true(strstr(table[i].signature, "->") != NULL);
         assert_true(strlen(table[i].doc) >= 3);
         const int primitive = table[i].op < 70 || (table[i].op >= 100 && table[i].op < 110);

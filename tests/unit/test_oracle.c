@@ -6,7 +6,9 @@
 #include "run/judge.h"
 #include "run/runner.h"
 #include "oracle/oracle_eval.h"
+#include "oracle/oracle_power.h"
 
+#include <float.h>
 #include <math.h>
 
 static pco_contract contract_loose(void)
@@ -64,6 +66,23 @@ static void test_quantum(void **state)
 }
 
 /* Words of Philox 4x32-10 published with the generator: counter 0 and key 0; all ones. */
+/* The same as the C library, at the edges of normal numbers and of doubles as well. */
+static void test_powers(void **state)
+{
+    (void)state;
+    static const double VALUES[] = {1.0, -1.5, 0x1.fffffffffffffp0, 0x1p-1022, 0x0.8p-1022, 0x1p-1074, -0x1.8p1023};
+    for (int e = -1100; e <= 1100; e++) {
+        assert_true(oracle_power(e) == ldexpl(1.0L, e));
+        for (size_t i = 0; i < sizeof VALUES / sizeof VALUES[0]; i++)
+            assert_true(oracle_scaled(VALUES[i], e) == ldexp(VALUES[i], e));
+        for (int below = 0; below < 3; below++) { /* the power, what a long double and what a double has below it */
+            const oracle_real x = ldexpl(below == 0 ? 1.0L : below == 1 ? 1.0L - LDBL_EPSILON : 1.0L - DBL_EPSILON, e);
+            assert_int_equal(oracle_exponent_real(-x), ilogbl(x));
+            if ((double)x != 0.0 && isfinite((double)x)) assert_int_equal(oracle_exponent((double)x), ilogb((double)x));
+        }
+    }
+}
+
 static void test_philox(void **state)
 {
     (void)state;
@@ -377,10 +396,10 @@ static void test_toy_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage),   cmocka_unit_test(test_quantum),       cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_judge),         cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_full),      cmocka_unit_test(test_always_caught), cmocka_unit_test(test_toy_right),
-        cmocka_unit_test(test_toy_wrong), cmocka_unit_test(test_toy_refuses),
+        cmocka_unit_test(test_storage),   cmocka_unit_test(test_quantum),   cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_powers),    cmocka_unit_test(test_bounds),    cmocka_unit_test(test_judge),
+        cmocka_unit_test(test_cases),     cmocka_unit_test(test_full),      cmocka_unit_test(test_always_caught),
+        cmocka_unit_test(test_toy_right), cmocka_unit_test(test_toy_wrong), cmocka_unit_test(test_toy_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
