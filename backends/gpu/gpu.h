@@ -48,16 +48,16 @@ typedef struct pco_gpu_kernel {
 extern const pco_gpu_kernel pco_gpu_kernels[];
 extern const uint32_t pco_gpu_n_kernels;
 
-/* The code of kernel i: SPIR-V words (Vulkan) or OpenCL C text (OpenCL); NULL data when this build has none.
- */
+/* The SPIR-V of kernel i; NULL data where this build has none, and on OpenCL, whose drivers compile the source. */
 typedef struct pco_gpu_code {
     const void *data;
     size_t bytes;
 } pco_gpu_code;
 extern const pco_gpu_code pco_gpu_codes[];
 
-/* The source of kernel i as pieces to be joined, which kernels share: GLSL (Vulkan); NULL (OpenCL, whose code
- * is its source). The list ends with NULL data. */
+/* The source of kernel i, GLSL or OpenCL C, as pieces to be joined, which kernels share: at most so many, and NULL data
+ * behind them. NULL when this build has no kernel i. */
+enum { PCO_GPU_MOST_PIECES = 32 };
 extern const pco_gpu_code *const pco_gpu_sources[];
 
 /* What kernels that are made at run time begin with: the dialect, numbers.inc and functions.inc, in the plugin's
@@ -71,7 +71,7 @@ typedef struct pco_gpu_made {
     char name[48];
     uint64_t key;           /* of what it was made from */
     pco_gpu_code source;    /* text, allocated */
-    pco_gpu_code code;      /* of row: SPIR-V, allocated, or the text */
+    pco_gpu_code code;      /* of row: SPIR-V, allocated; empty where drivers compile the source */
     pco_gpu_code pieces[2]; /* the source as a list that ends */
     pco_status status;      /* why there is no code, or OK */
     char why[512];
@@ -176,6 +176,8 @@ struct pco_gpu_device {
 const pco_gpu_kernel *pco_gpu_row(const pco_gpu_device *device, uint32_t kernel);
 const pco_gpu_code *pco_gpu_code_of(const pco_gpu_device *device, uint32_t kernel);
 const pco_gpu_code *pco_gpu_source_of(const pco_gpu_device *device, uint32_t kernel);
+/* The source in one piece, ended by a 0 that *bytes does not count; the caller releases it. NULL: no memory. */
+char *pco_gpu_source_text(const pco_gpu_device *device, uint32_t kernel, size_t *bytes);
 
 /* The number of the made kernel with that key, or PCO_NONE. */
 uint32_t pco_gpu_find_made(const pco_gpu_device *device, uint64_t key);

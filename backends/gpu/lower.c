@@ -137,7 +137,7 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     d->specs[0] = (int32_t)x;
     d->specs[1] = (int32_t)y;
     d->specs[2] = (int32_t)z;
-    if (!pco_gpu_code_of(gpu->device, kernel)->data || (needs & ~gpu->limits->needs_met)) {
+    if (!pco_gpu_source_of(gpu->device, kernel) || (needs & ~gpu->limits->needs_met)) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s is not in this build or beyond this device",
                  gpu_row(gpu, kernel)->name);
     }

@@ -26,6 +26,21 @@ const pco_gpu_code *pco_gpu_source_of(const pco_gpu_device *device, uint32_t ker
     return kernel < pco_gpu_n_kernels ? pco_gpu_sources[kernel] : made_of(device, kernel)->pieces;
 }
 
+char *pco_gpu_source_text(const pco_gpu_device *device, uint32_t kernel, size_t *bytes)
+{
+    const pco_gpu_code *pieces = pco_gpu_source_of(device, kernel);
+    size_t used = 0;
+    *bytes = 0;
+    for (uint32_t i = 0; pieces && pieces[i].data; i++) *bytes += pieces[i].bytes;
+    char *text = device->host->allocate(device->host->user, *bytes + 1, 1);
+    for (uint32_t i = 0; text && pieces && pieces[i].data; i++) {
+        memcpy(text + used, pieces[i].data, pieces[i].bytes);
+        used += pieces[i].bytes;
+    }
+    if (text) text[used] = 0;
+    return text;
+}
+
 uint32_t pco_gpu_find_made(const pco_gpu_device *device, uint64_t key)
 {
     for (uint32_t i = 0; i < device->n_made; i++)
@@ -53,8 +68,6 @@ pco_status pco_gpu_make(pco_gpu_device *device, const char *name, uint64_t key, 
     made->row.defines = "";
     if (device->driver && device->driver->compile)
         made->status = device->driver->compile(device, name, &made->source, &made->code, &why);
-    else
-        made->code = source;
     snprintf(made->why, sizeof made->why, "%.500s", why.message);
     *kernel = pco_gpu_n_kernels + device->n_made;
     device->made[device->n_made++] = made;
@@ -66,8 +79,7 @@ void pco_gpu_forget_made(pco_gpu_device *device)
     const pco_host *host = device->host;
     for (uint32_t i = 0; i < device->n_made; i++) {
         pco_gpu_made *made = device->made[i];
-        if (made->code.data && made->code.data != made->source.data)
-            host->release(host->user, (void *)(uintptr_t)made->code.data);
+        if (made->code.data) host->release(host->user, (void *)(uintptr_t)made->code.data);
         host->release(host->user, (void *)(uintptr_t)made->source.data);
         host->release(host->user, made);
     }

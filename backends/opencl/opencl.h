@@ -73,6 +73,7 @@ struct pco_device {
     uint32_t clock_unknown;           /* 1: nor are its times: timings are taken on the host, one dispatch at a time */
     double keeping_ms;                /* spent on keeping binaries since open */
     char described[OCL_OPTIONS_ROOM]; /* build options of the last launch that was described */
+    char *described_source;           /* its text */
     pco_machine_code code;            /* of that launch, under inspection */
     pco_code_figure figures[OCL_FIGURES];
     unsigned char *binary;

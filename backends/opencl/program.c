@@ -11,7 +11,7 @@ enum { OCL_KEEPING_MS = 500 };
 typedef struct ocl_build {
     pco_device *device;
     const pco_gpu_kernel *row;
-    const pco_gpu_code *code;
+    const pco_gpu_code *pieces;
     char options[OCL_OPTIONS_ROOM];
     char name[64]; /* in the cache */
 } ocl_build;
@@ -23,9 +23,9 @@ static pco_status ocl_build_start(ocl_build *build, pco_device *device, uint32_t
     *build = (ocl_build){
         .device = device,
         .row = pco_gpu_row(&device->gpu, kernel),
-        .code = pco_gpu_code_of(&device->gpu, kernel),
+        .pieces = pco_gpu_source_of(&device->gpu, kernel),
     };
-    if (!build->code->data)
+    if (!build->pieces)
         return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "kernel %s has no OpenCL code in this build", build->row->name);
     char *text = build->options;
     /* The row's own defines stand in its text. No warnings: PoCL writes their number to the user's terminal, "5
@@ -88,10 +88,13 @@ static pco_status ocl_build_failed(const ocl_build *build, cl_program program, c
 static pco_status ocl_build_from_source(const ocl_build *build, cl_program *program, pco_error *err)
 {
     pco_device *device = build->device;
-    const char *text = build->code->data;
-    size_t length = strnlen(text, build->code->bytes);
+    const char *texts[PCO_GPU_MOST_PIECES];
+    size_t lengths[PCO_GPU_MOST_PIECES];
+    cl_uint n = 0;
+    for (; n < PCO_GPU_MOST_PIECES && build->pieces[n].data; n++)
+        texts[n] = build->pieces[n].data, lengths[n] = build->pieces[n].bytes;
     cl_int code = CL_SUCCESS;
-    *program = device->api->CreateProgramWithSource(device->context, 1, &text, &length, &code);
+    *program = device->api->CreateProgramWithSource(device->context, n, texts, lengths, &code);
     if (!*program) return ocl_fail_code(device, err, code, "creating a program");
     code = device->api->BuildProgram(*program, 1, &device->entry.id, build->options, NULL, NULL);
     if (code == CL_SUCCESS) return PCO_OK;
@@ -301,8 +304,11 @@ pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dis
     info->api = PCO_DISPATCH_OPENCL;
     info->entry = "pco_main";
     info->options = device->described;
-    info->source = build.code->data;
-    info->source_bytes = strnlen(build.code->data, build.code->bytes);
+    ocl_release(gpu->host, device->described_source);
+    device->described_source = pco_gpu_source_text(gpu, dispatch->kernel, &info->source_bytes);
+    if (!device->described_source)
+        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
+    info->source = device->described_source;
     for (uint32_t i = 0; i < info->n_bindings; i++) { /* windows are of whole words, and never empty */
         uint64_t bytes = info->bindings[i].bytes;
         info->bindings[i].bytes = bytes ? (bytes + 3) & ~(uint64_t)3 : 4;
@@ -313,6 +319,7 @@ pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dis
 void ocl_programs_destroy(pco_device *device)
 {
     ocl_release(device->gpu.host, device->binary);
+    ocl_release(device->gpu.host, device->described_source);
     for (uint32_t i = 0; i < OCL_PROGRAM_BUCKETS; i++) {
         ocl_program *next = NULL;
         for (ocl_program *program = device->programs[i]; program; program = next) {

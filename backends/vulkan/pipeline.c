@@ -233,21 +233,14 @@ pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *disp
                                 pco_error *err)
 {
     const pco_host *host = device->gpu.host;
-    const pco_gpu_code *pieces = pco_gpu_source_of(&device->gpu, dispatch->kernel);
     size_t n = 0, bytes = 0;
     vk_release(host, device->described);
     vk_release(host, device->described_source);
     device->described_source = NULL;
     pco_status status = vk_patched_code(device, dispatch->kernel, &device->described, &n, err);
     if (status != PCO_OK) return status;
-    for (uint32_t i = 0; pieces && pieces[i].data; i++) bytes += pieces[i].bytes;
-    device->described_source = vk_allocate(host, bytes + 1, 1);
+    device->described_source = pco_gpu_source_text(&device->gpu, dispatch->kernel, &bytes);
     if (!device->described_source) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
-    char *to = device->described_source;
-    for (uint32_t i = 0; pieces && pieces[i].data; i++) {
-        memcpy(to, pieces[i].data, pieces[i].bytes);
-        to += pieces[i].bytes;
-    }
     vk_pipeline pipeline = {.kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
     memcpy(pipeline.specs, dispatch->specs, dispatch->n_specs * sizeof *pipeline.specs);
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo width = {0};

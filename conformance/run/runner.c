@@ -330,7 +330,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
     if (options->judging != PCO_JUDGE_BOUNDS) return conf_run_norm(device, one, options, &result, report, user, err);
     if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;
-    pco_status status = (conf_only_prepares(options) ? conf_problem_make_bare : conf_problem_make)(
+    pco_status status = (conf_needs_no_answer(options) ? conf_problem_make_bare : conf_problem_make)(
         &problem, one, options->seed, &device->info->contract, err);
     if (status == PCO_OK) {
         status = conf_run_problem(device, &problem, options, report, user, err);

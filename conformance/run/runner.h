@@ -196,9 +196,9 @@ typedef struct conf_execution {
 } conf_execution;
 
 /* `observe` is called after each execution of the whole problem, or, with prepare_only, instead of the first; then
- * nothing runs. */
+ * nothing runs, and where it is NULL, no answer is worked out. */
 typedef struct conf_observer {
-    void (*observe)(void *user, const conf_execution *execution);
+    void (*observe)(void *user, const conf_execution *execution); /* or NULL */
     void *user;
     bool prepare_only;
 } conf_observer;
@@ -207,6 +207,13 @@ typedef struct conf_observer {
 static inline bool conf_only_prepares(const pco_conformance_options *options)
 {
     return options->compile_only || (options->observer && options->observer->prepare_only);
+}
+
+/* Does nobody look at the right answer? */
+static inline bool conf_needs_no_answer(const pco_conformance_options *options)
+{
+    return options->compile_only ||
+           (options->observer && options->observer->prepare_only && !options->observer->observe);
 }
 
 #endif

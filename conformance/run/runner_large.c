@@ -332,7 +332,7 @@ static void conf_large_show(const conf_large_run *run, const char *variant, pco_
     const conf_execution execution = {run->device,  &run->problem, NULL,
                                       run->program, variant,       !conf_only_prepares(run->options),
                                       status,       message,       &view};
-    run->options->observer->observe(run->options->observer->user, &execution);
+    if (run->options->observer->observe) run->options->observer->observe(run->options->observer->user, &execution);
 }
 
 static pco_conformance_state conf_large_state(pco_status status)

@@ -148,7 +148,7 @@ static void conf_run_show(const conf_run_state *run, const pco_trial_memory *mem
 {
     const conf_execution execution = {
         run->device, run->problem, memory, program, run->variant_text, ran, status, status ? err->message : "", NULL};
-    if (run->observer) run->observer->observe(run->observer->user, &execution);
+    if (run->observer && run->observer->observe) run->observer->observe(run->observer->user, &execution);
 }
 
 void conf_session_close(conf_session *session)

@@ -92,8 +92,8 @@ class Builder:
         """Which rows the build has compiled: a compiler may lack what others need."""
         name = 'kernels_spirv.c' if self.backend == 'vulkan' else 'kernels_opencl.c'
         text = sources.read(os.path.join(self.build, 'backends', name))
-        text = text[text.index('pco_gpu_codes[]'):]
-        listed = re.findall(r'^    \{(NULL|gpu_code_\w+),', text[:text.index('};')], re.MULTILINE)
+        text = text[text.index('pco_gpu_sources[]'):]
+        listed = re.findall(r'^    (NULL|gpu_source_\w+),', text[:text.index('};')], re.MULTILINE)
         if len(listed) != len(self.rows):
             raise SystemExit(f'{name} in the build folder is not of these kernels; build first')
         return [entry != 'NULL' for entry in listed]
@@ -202,9 +202,9 @@ class Builder:
                 out.write(f'{row.c_row(text)},\n')
             out.write(f'}};\nconst uint32_t pco_gpu_n_kernels = {len(self.rows)};\nconst pco_gpu_code pco_gpu_codes[] = {{\n')
             for row, path in zip(self.rows, paths):
-                out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')
+                out.write('{NULL, 0},\n' if as_text or not path else f'{{gpu_code_{row.name}, {os.path.getsize(path)}}},\n')
             out.write('};\n')
-            self.write_sources(out, texts)
+            self.write_sources(out, texts, paths)
             out.write(f'static const char prelude[] = {{\n{embed.c_bytes(prelude)}}};\n'
                       'const pco_gpu_code pco_gpu_prelude = {prelude, sizeof prelude - 1};\n')
         made = os.path.join(self.scratch, 'table.o'), os.path.join(self.scratch, 'codes.o')
@@ -213,16 +213,20 @@ class Builder:
         run(['cc', '-c', codes, '-o', made[1]])
         return list(made)
 
-    def write_sources(self, out, texts):
-        """What the suite looks at of the kernels' sources: the constants that they declare, and whose they are."""
-        has = self.backend == 'vulkan'
-        for row, text in zip(self.rows, texts) if has else []:
-            lines = ''.join(line + '\n' for line in text.split('\n') if line.startswith(('SPEC(', 'KERNEL(')))
-            out.write(f'static const char gpu_text_{row.name}[] = {{\n{embed.c_bytes(chr(10) + lines)}}};\n'
-                      f'static const pco_gpu_code gpu_source_{row.name}[] = {{{{gpu_text_{row.name}, '
-                      f'sizeof gpu_text_{row.name} - 1}}, {{NULL, 0}}}};\n')
+    def write_sources(self, out, texts, paths):
+        """The sources: what OpenCL's drivers compile; of GLSL what the suite looks at, the constants that a kernel declares,
+        and whose they are."""
+        for row, text, path in zip(self.rows, texts, paths):
+            if not path:
+                continue
+            piece, size = f'gpu_code_{row.name}', os.path.getsize(path) - 1
+            if self.backend == 'vulkan':
+                lines = ''.join(line + '\n' for line in text.split('\n') if line.startswith(('SPEC(', 'KERNEL(')))
+                piece, size = f'gpu_text_{row.name}', f'sizeof gpu_text_{row.name} - 1'
+                out.write(f'static const char {piece}[] = {{\n{embed.c_bytes(chr(10) + lines)}}};\n')
+            out.write(f'static const pco_gpu_code gpu_source_{row.name}[] = {{{{{piece}, {size}}}, {{NULL, 0}}}};\n')
         out.write('const pco_gpu_code *const pco_gpu_sources[] = {\n')
-        out.writelines(f'gpu_source_{row.name},\n' if has else 'NULL,\n' for row in self.rows)
+        out.writelines(f'gpu_source_{row.name},\n' if path else 'NULL,\n' for row, path in zip(self.rows, paths))
         out.write('};\n')
 
     def make(self, mutant, files=None):

@@ -98,8 +98,6 @@ static pco_device device_of(pco_device_type type)
                                     .subgroup_max = 8}}};
 }
 
-static void constants_observe(void *user, const conf_execution *execution) { (void)user, (void)execution; }
-
 /* Takes no variant but its own choice. */
 static pco_status picky_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
@@ -147,7 +145,7 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
                             .subgroup_max = device->gpu.limits.subgroup_max,
                             .features = PCO_FEATURE_SUBGROUPS | PCO_FEATURE_INTEGER_DOT,
                             .contract = contract_strict()};
-    const conf_observer observer = {.observe = constants_observe, .prepare_only = true};
+    const conf_observer observer = {.prepare_only = true};
     const pco_conformance_device entry = {&plugin, device, &info, "described:0"};
     const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = ops, .observer = &observer};
     pco_conformance_result result;

@@ -217,7 +217,7 @@ static bool tuned_visit(void *user, const conf_case *one)
 static int tuned_is_built(uint32_t needs)
 {
     for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
-        if ((pco_gpu_kernels[i].needs & needs) == needs && pco_gpu_codes[i].data) return 1;
+        if ((pco_gpu_kernels[i].needs & needs) == needs && pco_gpu_sources[i]) return 1;
     return 0;
 }
 
@@ -290,7 +290,7 @@ static void test_small_workgroups(void **state)
     for (uint32_t i = 0; i < 2 * sizeof SIZES / sizeof *SIZES; i++) {
         pco_gpu_limits *limits = &run->device.gpu.limits;
         run->device = gpu_device(NULL, 32, 32, 0);
-        limits->is_opencl = pco_gpu_codes[GPU_KERNEL_matmul_vector_8x16].data != NULL;
+        limits->is_opencl = pco_gpu_sources[GPU_KERNEL_matmul_vector_8x16] != NULL;
         limits->needs_met = limits->is_opencl ? i % 2 ? PCO_GPU_NEEDS_VECTOR_16 : 0 : PCO_GPU_NEEDS_SUBGROUPS;
         if (i % 2) limits->type = PCO_DEVICE_SOFTWARE;
         limits->max_workgroup = SIZES[i / 2];
