@@ -91,7 +91,7 @@ static const char BLEND_KERNEL[] =
     "            rest[v] = word;\n"
     "        }\n"
     "    }\n"
-    "}\n";
+    "}"; /* without a newline: a text's last letter counts */
 
 /* scale and shift are exact, the rest is two products and a sum: 3 u of their magnitudes. */
 static const pco_op_declaration BLEND = {
