@@ -14,9 +14,9 @@ The kernels are the files *.kern, in the order of their names, in the forms that
 
 A row's index is its number, the same in all plugins. The header has the numbers of the rows, and what interface.py
 makes of their declarations. The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and
-pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks names gets no code. One
-that this glslc turns out to be unable to compile is left to the newer one, if there is one and it can; else it gets no
-code either, and a line says so. A kernel that does not compile stops the build.
+pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks names gets neither code nor
+source. One that this glslc turns out to be unable to compile is left to the newer one, if there is one and it can; else
+it is not built either, and a line says so. A kernel that does not compile stops the build.
 """
 
 import argparse
