@@ -320,8 +320,8 @@ static conf_data_nothing conf_data_nothing_of(uint32_t dtype)
 }
 
 /* Three of four quants of a block become that. In exact cases a block of Q8_0 has a single 1, or ones alone but where
- * the large element of block r of row r is (conf_data_spread), for an r below 4, so that sums of the small ones have all
- * their bits; weights of Q4_1, 1.5 q - 7, are -1 here and 1/2 there: 1.5 times the sum of x is more than a float
+ * the large element of block r of row r is (conf_data_spread), for an r below 4, so that sums of the small ones have
+ * all their bits; weights of Q4_1, 1.5 q - 7, are -1 here and 1/2 there: 1.5 times the sum of x is more than a float
  * holds where the sum is just what it holds. */
 static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t number, uint8_t *block)
 {
