@@ -45,18 +45,23 @@
 #define PI(n) as_int(P_##n)
 #define PF(n) as_float(P_##n)
 
-// Whole buffers are bound. Where in each the kernel's window begins comes beside them, in units of 16 bytes: sub-buffers
-// would do the same, and one driver crashes when they are released.
+// Whole buffers are bound. Where in each the kernel's window begins comes beside them, in units of 16 bytes: NVIDIA's
+// driver crashes when sub-buffers are released. Where SUB_BUFFERS is set, they are bound instead: see record.c.
+#ifdef SUB_BUFFERS
+#define WINDOW_AT(slot) 0
+#else
+#define WINDOW_AT(slot) pco_at.s##slot
+#endif
 #define RO __global const uint *
 #define RW __global uint *
 #define RO4 __global const uint4 *
 #define RW4 __global uint4 *
-#define WHOLE(access, slot, name) access pco_whole_##slot,
-#define WINDOW(access, slot, name) access name = (access)((__global uint4 *)pco_whole_##slot + pco_at.s##slot);
+#define BOUND(access, slot, name) access pco_bound_##slot,
+#define WINDOW(access, slot, name) access name = (access)((__global uint4 *)pco_bound_##slot + WINDOW_AT(slot));
 #define SHARED(type, name, count) __local type name[count];
 #define KERNEL(name) \
     __attribute__((reqd_work_group_size(S0, S1, S2))) \
-    __kernel void pco_main(BUFFERS(WHOLE) const uint8 pco_at, const uint16 pco_p0, const uint16 pco_p1)
+    __kernel void pco_main(BUFFERS(BOUND) const uint8 pco_at, const uint16 pco_p0, const uint16 pco_p1)
 #define ENTER SHARED_ARRAYS BUFFERS(WINDOW) (void)pco_p0; (void)pco_p1;
 
 #define GLOBAL_ID(d) ((uint)get_global_id(d))

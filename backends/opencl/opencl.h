@@ -20,7 +20,7 @@
 #define OCL_API_FUNCTIONS(X)                                                                                \
     X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo)                                   \
     X(CreateContext) X(ReleaseContext) X(CreateCommandQueue) X(ReleaseCommandQueue)                         \
-    X(CreateBuffer) X(ReleaseMemObject)                                                  \
+    X(CreateBuffer) X(CreateSubBuffer) X(ReleaseMemObject)                                                  \
     X(EnqueueWriteBuffer) X(EnqueueReadBuffer) X(EnqueueCopyBuffer)                                         \
     X(CreateProgramWithSource) X(CreateProgramWithBinary) X(BuildProgram) X(ReleaseProgram)                 \
     X(GetProgramInfo) X(GetProgramBuildInfo)                                                                \
@@ -69,6 +69,7 @@ struct pco_device {
     uint32_t correctly_rounded;       /* 1: / and sqrt are asked to be */
     uint32_t has_bytes;               /* 1: OpenCL C 3.0 has dot products of bytes there */
     uint32_t unified;                 /* 1: host memory can be used in place */
+    uint32_t sub_buffers;             /* 1: kernels get sub-buffers, not whole buffers and where windows begin */
     uint32_t kernel_limit_unknown;    /* 1: what the driver says of a kernel's workgroup is not true */
     uint32_t clock_unknown;           /* 1: nor are its times: timings are taken on the host, one dispatch at a time */
     double keeping_ms;                /* spent on keeping binaries since open */
@@ -103,6 +104,8 @@ struct pco_gpu_recording {
     uint32_t count, per_segment;
     uint32_t timed;
     ocl_step *steps;
+    uint32_t n_windows;
+    cl_mem *windows; /* sub-buffers, where the device is given them */
 };
 
 /* api.c */
@@ -136,7 +139,7 @@ typedef struct ocl_facts {
     char name[256], driver[256], version[256], vendor[256], platform[256], platform_version[256];
     uint32_t type; /* pco_device_type */
     uint32_t vendor_id;
-    uint32_t features, unified, correctly_rounded, has_bytes, kernel_limit_unknown, clock_unknown;
+    uint32_t features, unified, correctly_rounded, has_bytes, kernel_limit_unknown, clock_unknown, sub_buffers;
     uint32_t alignment; /* of tensors in a buffer, bytes */
     uint64_t memory, max_allocation;
     uint64_t identity;

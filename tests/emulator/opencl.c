@@ -267,6 +267,15 @@ API cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, si
     return made;
 }
 
+/* Only llvmpipe is given sub-buffers. */
+API cl_mem CL_API_CALL clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
+                                         const void *info, cl_int *status)
+{
+    (void)buffer, (void)flags, (void)type, (void)info;
+    *status = CL_INVALID_OPERATION;
+    return NULL;
+}
+
 API cl_int CL_API_CALL clReleaseMemObject(cl_mem mem)
 {
     struct _cl_mem **link = &the_buffers;

@@ -18,7 +18,9 @@ typedef void(CL_CALLBACK *refuse_notify)(const char *, const void *, size_t, voi
       (a, b, c, d, e, status)) \
     X(CreateCommandQueue, cl_command_queue, \
       (cl_context a, cl_device_id b, cl_command_queue_properties c, cl_int * status), (a, b, c, status)) \
-    X(CreateBuffer, cl_mem, (cl_context a, cl_mem_flags b, size_t c, void *d, cl_int *status), (a, b, c, d, status))
+    X(CreateBuffer, cl_mem, (cl_context a, cl_mem_flags b, size_t c, void *d, cl_int *status), (a, b, c, d, status)) \
+    X(CreateSubBuffer, cl_mem, (cl_mem a, cl_mem_flags b, cl_buffer_create_type c, const void *d, cl_int *status), \
+      (a, b, c, d, status))
 
 #define RELEASES(X) \
     X(ReleaseContext, cl_context) \
