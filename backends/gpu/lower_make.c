@@ -13,6 +13,7 @@ static pco_status gpu_lower_fill_node(gpu_lowering *gpu)
     const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
     for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, gpu_lanes(y->dtype));
+        const uint32_t left = (uint32_t)(words * gpu_lanes(y->dtype) - count); /* elements of the last word, not y's */
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_fill, cover.local_x, 1, 1);
@@ -21,7 +22,7 @@ static pco_status gpu_lower_fill_node(gpu_lowering *gpu)
                        .y_first_word =
                            gpu_bind_elements(gpu, &d, GPU_fill_y, gpu_output_index(gpu, 0), first, count, 1) /
                            gpu_lanes(y->dtype),
-                       .value = word);
+                       .value = word, .last = word >> (8 * gpu_element_bytes(y->dtype) * left));
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -206,12 +206,13 @@ static double conf_data_spread(const conf_case *one, uint32_t input, uint64_t bi
     enum { BLOCK = 32, KINDS = 14, JUST_NEAR = 3, ONE_BIT_TOO_FAR = 4 };
     static const struct {
         int centre, range, above; /* exponents */
-    } KIND[KINDS] = {{0, 0, 0},  {0, 3, 0},  {0, 2, 9},   {0, 0, 14},  {0, 0, 15}, {0, 0, 18}, {0, 0, 22},
+    } KIND[KINDS] = {{0, 0, 0},  {0, 3, 0},  {0, 2, 12},  {0, 0, 14},  {0, 0, 15}, {0, 0, 18}, {0, 0, 22},
                      {0, 4, 24}, {0, 2, 40}, {-63, 0, 0}, {-66, 3, 2}, {60, 2, 3}, {66, 1, 0}, {-130, 6, 0}};
     const conf_operand *operand = &one->in[input];
     const int64_t block = i / BLOCK, row = i / operand->shape[operand->rank - 1], at = i % BLOCK;
     const uint64_t of_exact = row % 2 ? JUST_NEAR : ONE_BIT_TOO_FAR;
-    const uint64_t kind = one->regime == CONF_EXACT ? of_exact : (uint64_t)(block + row) % (KINDS + 2);
+    /* of 16 rows with one block each, every kind */
+    const uint64_t kind = one->regime == CONF_EXACT ? of_exact : (uint64_t)(block + row + row / 8) % (KINDS + 2);
     const double sign = bits & 1 ? -1.0 : 1.0;
     if (one->regime == CONF_SPECIAL && at == block % BLOCK) {
         if (row % 3 == 1 && kind % 4 == 1) return sign * (double)INFINITY;
@@ -302,28 +303,28 @@ static uint8_t conf_data_byte(uint32_t dtype, bool exact, uint32_t i, uint64_t b
     }
 }
 
-/* The byte of quants of a type that stands for weights of 0 (of Q4_1 with m = -7 d), and which bytes of a block are
+/* The byte of quants of a type that stands for weights of 0 (of Q4_1 with m = -zero d), and which bytes of a block are
  * that; first = end where this is not that simple. */
 typedef struct conf_data_nothing {
     uint32_t first, end, byte, from, byte_from; /* from `from` on it is `byte_from` */
 } conf_data_nothing;
 
-static conf_data_nothing conf_data_nothing_of(uint32_t dtype)
+static conf_data_nothing conf_data_nothing_of(uint32_t dtype, uint32_t zero)
 {
     switch (dtype) {
     case PCO_Q8_0: return (conf_data_nothing){2, 34, 0x00, 34, 0};
     case PCO_Q4_0: return (conf_data_nothing){2, 18, 0x88, 18, 0};
-    case PCO_Q4_1: return (conf_data_nothing){4, 20, 0x77, 20, 0};
+    case PCO_Q4_1: return (conf_data_nothing){4, 20, 0x11 * zero, 20, 0};
     case PCO_Q6_K: return (conf_data_nothing){0, 192, 0x00, 128, 0xaa};
     default: return (conf_data_nothing){0};
     }
 }
 
-/* Three of four quants of a block become that. In exact cases a block of Q8_0 has a single 1, or ones alone but where
- * the large element of block r of row r is (conf_data_spread), for an r below 4, so that sums of the small ones have
- * all their bits; weights of Q4_1, 1.5 q - 7, are -1 here and 1/2 there: 1.5 times the sum of x is more than a float
- * holds where the sum is just what it holds. */
-static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t number, uint8_t *block)
+/* Three of four quants of a block become that; at an edge (zero = 0 or 15) the others are that or the one beside it. In
+ * exact cases a block of Q8_0 has a single 1, or ones alone but where the large element of block r of row r is
+ * (conf_data_spread), for an r below 4, so that sums of the small ones have all their bits; weights of Q4_1, 1.5 q - 7,
+ * are -1 here and 1/2 there: 1.5 times the sum of x is more than a float holds where the sum is just what it holds. */
+static void conf_data_thin(uint32_t dtype, bool exact, uint32_t zero, uint64_t seed, uint64_t number, uint8_t *block)
 {
     const uint64_t first = number * oracle_block_bytes(dtype);
     for (uint32_t i = 4; exact && dtype == PCO_Q4_1 && i < 20; i++)
@@ -332,10 +333,12 @@ static void conf_data_thin(uint32_t dtype, bool exact, uint64_t seed, uint64_t n
         block[i] = number % 32 < 16 ? number % 32 == i - 2
                                     : conf_data_large_at((int64_t)number % 4, (int64_t)number % 4) != i - 2;
     if (exact) return;
-    const conf_data_nothing nothing = conf_data_nothing_of(dtype);
+    const conf_data_nothing nothing = conf_data_nothing_of(dtype, zero);
     for (uint32_t i = nothing.first; i < nothing.end; i++)
         if (conf_data_bits(seed ^ 0x5ca1ab1e, first + i) % 4)
             block[i] = (uint8_t)(i < nothing.from ? nothing.byte : nothing.byte_from);
+        else if (zero == 0 || zero == 15)
+            block[i] = (uint8_t)(nothing.byte ^ (block[i] & 0x11));
 }
 
 /* Blocks with f16 scales: 1 for exact cases, else between 0.01 and 0.1. */
@@ -351,8 +354,11 @@ static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed
         for (uint32_t i = 0; i < size; i++)
             to[i] = conf_data_byte(dtype, exact, i, conf_data_bits(~seed, (uint64_t)block * size + i));
         if (one->in[input].fill == CONF_FILL_SPARSE) {
-            conf_data_thin(dtype, exact, seed, (uint64_t)block, to);
-            if (dtype == PCO_Q4_1) scale = exact ? 1.5 : ldexp(1.0 + (double)(block % 8), -7), form.below = -7.0;
+            /* the q whose weight is 0: in the middle, or where one more or less is none */
+            const uint32_t zero = dtype != PCO_Q4_1 || exact || block % 5 < 3 ? 7 : block % 5 == 3 ? 0 : 15;
+            conf_data_thin(dtype, exact, zero, seed, (uint64_t)block, to);
+            if (dtype == PCO_Q4_1)
+                scale = exact ? 1.5 : ldexp(1.0 + (double)(block % 8), -7), form.below = -(double)zero;
             if (one->regime == CONF_SPECIAL && block % 31 == 3) scale = INFINITY;
             if (one->regime == CONF_RANDOM && dtype == PCO_Q4_1 && block % 5 == 2) /* next to constant: m is +-60000 */
                 scale = ldexp(1.0, -14), form.below = ldexp(block % 2 ? 60000.0 : -60000.0, 14);

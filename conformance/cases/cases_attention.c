@@ -351,6 +351,7 @@ void conf_cases_rope(conf_cases_context *context, pco_op op)
         conf_rope_one(context, type, "2,5,3,16", 2, 5, 8, &PLAIN, 4096);
         conf_rope_one(context, type, "2,5,3,16", 1, 5, 8, &PAIRED, 4096);
         conf_rope_one(context, type, "2,3,5,22", 1, 5, 7, &HEADS, 100000); /* part of the depth; far positions */
+        conf_rope_one(context, type, "1,3,3,15", 1, 3, 7, &PLAIN, 4096);   /* rows that are not whole words */
         if (t && !conf_cases_standard(context)) continue;
         conf_rope_one(context, type, "1,7,2,64", 1, 7, 32, &INVERSE, 100000);
         conf_rope_one(context, type, "2,3,5,10", 2, 5, 3, &SCALED, 1000000000);

@@ -118,6 +118,9 @@ pco_status conf_session_execute(conf_session *session, pco_error *err)
     pco_status status = pco_trial_run(session->trial, session->program, segments, WAIT_NANOSECONDS, err);
     if (!status) status = pco_trial_memory_read(&session->memory, err);
     if (!status) status = pco_trial_memory_check(&session->memory, err);
+    /* Kernels of one's own write whole words. */
+    const int own = session->run && PCO_OP_IS_OWN(session->run->problem->node.op);
+    if (!status && !own) status = pco_trial_memory_check_rest(&session->memory, err);
     return session->run && session->run->bare && status == PCO_ERROR_INTERNAL ? PCO_OK : status;
 }
 

@@ -8,7 +8,7 @@
  *     pco_trial_lay_out, pco_trial_share                   where everything lies
  *     pco_trial_memory_create, pco_trial_prepare           buffers, program
  *     pco_trial_memory_write, pco_trial_run, pco_trial_memory_read     as often as wanted
- *     pco_trial_memory_check, pco_trial_memory_result
+ *     pco_trial_memory_check, pco_trial_memory_check_rest, pco_trial_memory_result
  *     program->destroy, pco_trial_memory_destroy, pco_trial_clear
  *
  * Functions that fail return what the plugin returned, or OUT_OF_HOST_MEMORY, unless they say otherwise. */
@@ -113,6 +113,9 @@ pco_status pco_trial_memory_zero(pco_trial_memory *memory, pco_error *err) PCO_N
 pco_status pco_trial_memory_read(pco_trial_memory *memory, pco_error *err) PCO_NODISCARD;
 /* Did nothing change outside of written regions since the first run? Errors: INTERNAL, saying where. */
 pco_status pco_trial_memory_check(const pco_trial_memory *memory, pco_error *err) PCO_NODISCARD;
+/* Behind the last element of a result there are zeros, or what was there before the first run: a word that holds less
+ * than it could is no place for what belongs elsewhere. Errors: INTERNAL, saying where. */
+pco_status pco_trial_memory_check_rest(const pco_trial_memory *memory, pco_error *err) PCO_NODISCARD;
 /* What a region held when it was read. */
 const void *pco_trial_memory_result(const pco_trial_memory *memory, uint32_t region);
 

@@ -267,6 +267,21 @@ pco_status pco_trial_memory_check(const pco_trial_memory *memory, pco_error *err
     return PCO_OK;
 }
 
+pco_status pco_trial_memory_check_rest(const pco_trial_memory *memory, pco_error *err)
+{
+    for (uint32_t t = 0; t < memory->trial->part.n_tensors; t++) {
+        const pco_trial_region *region = &memory->regions[t];
+        if (!region->written) continue;
+        const uint64_t start = memory->starts[region->buffer] + region->offset;
+        for (uint64_t at = region->data_bytes; at < region->bytes; at++)
+            if (memory->after[start + at] && memory->after[start + at] != memory->image[start + at])
+                return pco_fail(err, PCO_ERROR_INTERNAL,
+                                "write behind the last element: byte %" PRIu64 " of '%s', which has %" PRIu64, at,
+                                trial_region_name(memory, t), region->data_bytes);
+    }
+    return PCO_OK;
+}
+
 const void *pco_trial_memory_result(const pco_trial_memory *memory, uint32_t region)
 {
     return memory->after + memory->starts[memory->regions[region].buffer] + memory->regions[region].offset;

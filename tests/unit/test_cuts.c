@@ -182,20 +182,27 @@ static void test_few_bindings(void **state)
     assert_true(offered[0] < offered[1] && offered[1] < offered[2]);
 }
 
-/* Does a device with so many bindings run it? The weights: operand 1; bias: operand 2 of norm_matmul. */
-static int runs(pco_op op, pco_dtype weights, int constant, int bias, uint32_t bindings)
+/* Does a device with so many bindings run it? The weights: operand 1; others of norm_matmul, by bit: bias, and the
+ * norm's weight and bias. */
+static int runs(pco_op op, pco_dtype weights, int constant, uint32_t others, uint32_t bindings)
 {
     static const uint8_t data[64 * 256 * 4];
     pco_device device = device_of(0);
     device.gpu.limits.max_bindings = bindings;
     pco_graph *g = pco_graph_create();
-    const uint32_t in[3] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){2, 256}),
-                            constant ? pco_graph_constant(g, "w", weights, 2, (int64_t[]){64, 256}, data)
-                                     : pco_graph_input(g, "w", weights, 2, (int64_t[]){64, 256}),
-                            op == PCO_OP_INDEXED_MATMUL ? pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){2, 1})
-                            : bias                      ? pco_graph_input(g, "bias", PCO_F32, 1, (int64_t[]){64})
-                                                        : PCO_NONE};
-    pco_graph_output(g, pco_graph_add(g, op, NULL, in, 3, NULL), "y");
+    uint32_t in[5] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){2, 256}),
+                      constant ? pco_graph_constant(g, "w", weights, 2, (int64_t[]){64, 256}, data)
+                               : pco_graph_input(g, "w", weights, 2, (int64_t[]){64, 256}),
+                      op == PCO_OP_INDEXED_MATMUL ? pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){2, 1})
+                                                  : PCO_NONE,
+                      PCO_NONE, PCO_NONE};
+    for (uint32_t i = 0; i < 3; i++)
+        if (others >> i & 1)
+            in[2 + i] = pco_graph_input(g, (const char *[]){"bias", "weight", "shift"}[i], PCO_F32, 1,
+                                        (int64_t[]){i ? 256 : 64});
+    const pco_norm_matmul_attrs layer = {.norm = 1, .eps = 1e-5};
+    const int is_norm = op == PCO_OP_NORM_MATMUL;
+    pco_graph_output(g, pco_graph_add(g, op, is_norm ? &layer : NULL, in, is_norm ? 5 : 3, NULL), "y");
     check_ok(pco_graph_check(g, &err));
     const pco_part part = part_of(g);
     pco_error why;
@@ -217,8 +224,9 @@ static void test_refused(void **state)
         for (int constant = 0; constant < 2; constant++) {
             assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_F32, constant, 0, bindings), bindings >= 4);
             assert_int_equal(runs(PCO_OP_INDEXED_MATMUL, PCO_Q4_0, constant, 0, bindings), constant && bindings >= 5);
-            assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, 0, bindings), bindings >= 4);
-            assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, 1, bindings), bindings >= 6);
+            for (uint32_t others = 0; others < 8; others++)
+                assert_int_equal(runs(PCO_OP_NORM_MATMUL, PCO_F16, constant, others, bindings),
+                                 bindings >= (others & 5 ? 6u : 4u));
         }
 }
 

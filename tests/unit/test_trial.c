@@ -18,7 +18,8 @@ static struct {
     uint32_t tensor;
     uint64_t at;
 } astray;
-static uint32_t made; /* buffers that are there */
+static uint32_t made;  /* buffers that are there */
+static int ink = 0x11; /* the bytes of the result and of its last word */
 
 static pco_status create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer, pco_error *err)
 {
@@ -104,7 +105,7 @@ static pco_status submit(pco_device *device, pco_program *program, uint32_t firs
 {
     (void)device, (void)first, (void)count, (void)ticket, (void)err;
     const pco_place *y = &program->tensors[2];
-    memset(program->buffers[y->buffer]->data + y->offset, 0x11, y->bytes);
+    memset(program->buffers[y->buffer]->data + y->offset, ink, y->bytes);
     const pco_place *scratch = &program->workspace;
     memset(program->buffers[scratch->buffer]->data + scratch->offset, 0x22, scratch->bytes);
     if (astray.tensor == PCO_NONE) return PCO_OK;
@@ -244,6 +245,46 @@ static void test_astray(void **state)
     assert_int_equal(made, 0);
 }
 
+/* Behind the last element of a result: zeros, or what was there. */
+static void test_rest(void **state)
+{
+    (void)state;
+    static const void *const data[3] = {A, B, NULL};
+    static const struct {
+        uint8_t before, after, late; /* late: changes that bit of the last byte */
+        const char *says;
+    } CASES[] = {{0x11, 0x11, 0, NULL},
+                 {0x55, 0, 0, NULL},
+                 {0, 0x11, 0, "write behind the last element: byte 18 of 'y', which has 18"},
+                 {0x11, 0x11, 1, "write behind the last element: byte 19 of 'y', which has 18"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const uint8_t before = CASES[i].before;
+        const pco_trial_placement placement = {.guard = 64, .around = {before, before, before, before}};
+        pco_trial trial = trial_of_add();
+        pco_trial_memory m;
+        pco_program *program = NULL;
+        tensors[2].bytes = 18;
+        check_ok(pco_trial_propose(&trial, &err));
+        pco_trial_lay_out(&trial, &placement, data, &m);
+        check_ok(pco_trial_memory_create(&m, &err));
+        check_ok(pco_trial_memory_write(&m, &err));
+        check_ok(pco_trial_prepare(&trial, &m, &program, &err));
+        if (CASES[i].late) astray.tensor = 2, astray.at = 19;
+        ink = CASES[i].after;
+        check_ok(pco_trial_run(&trial, program, 1, 1, &err));
+        ink = 0x11;
+        check_ok(pco_trial_memory_read(&m, &err));
+        check_ok(pco_trial_memory_check(&m, &err));
+        if (CASES[i].says)
+            check_fails(pco_trial_memory_check_rest(&m, &err), PCO_ERROR_INTERNAL, CASES[i].says);
+        else
+            check_ok(pco_trial_memory_check_rest(&m, &err));
+        free(program);
+        pco_trial_memory_destroy(&m);
+    }
+    assert_int_equal(made, 0);
+}
+
 /* An operand gives its memory away when it may, and nothing else reads it. */
 static void test_in_place(void **state)
 {
@@ -299,6 +340,7 @@ static void test_convert(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_places), cmocka_unit_test(test_astray),
-                                       cmocka_unit_test(test_in_place), cmocka_unit_test(test_convert)};
+                                       cmocka_unit_test(test_rest), cmocka_unit_test(test_in_place),
+                                       cmocka_unit_test(test_convert)};
     return cmocka_run_group_tests_name("trial", tests, NULL, NULL);
 }

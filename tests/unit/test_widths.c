@@ -183,7 +183,7 @@ static void test_edges(void **state)
     (void)state;
     static const struct {
         uint32_t least, most, group;
-    } DEVICES[] = {{8, 512, 1024}, {32, 32, 256}, {1, 1, 64}, {4, 16, 60}, {0, 0, 48}};
+    } DEVICES[] = {{8, 512, 1024}, {32, 32, 256}, {1, 1, 64}, {2, 4, 64}, {4, 16, 60}, {0, 0, 48}};
     for (size_t d = 0; d < sizeof DEVICES / sizeof *DEVICES; d++) {
         const uint32_t least = DEVICES[d].least, most = DEVICES[d].most, group = DEVICES[d].group;
         pco_device device = device_of(least, most, 4);
@@ -191,9 +191,9 @@ static void test_edges(void **state)
         uint32_t expected = 0;
         device.gpu.limits.max_workgroup = group;
         pco_gpu_describe_edges(&device.gpu.limits, &info);
-        for (uint32_t size = 4; size <= 1024; size++) {
-            const bool width = least && size >= least && size <= most && (size & (size - 1)) == 0;
-            const bool wanted = edge_of_kernels(size) || width || size == (group < 64 ? group : 64);
+        for (uint32_t size = 1; size <= 1024; size++) {
+            const bool width = least && size > 1 && size >= least && size <= most && (size & (size - 1)) == 0;
+            const bool wanted = (size >= 4 && edge_of_kernels(size)) || width || size == (group < 64 ? group : 64);
             uint32_t found = 0;
             for (uint32_t i = 0; i < info.n_edges; i++) found += info.edges[i] == size;
             if (found != wanted) fail_msg("device %zu: %u is an edge %u times", d, (unsigned)size, (unsigned)found);
