@@ -8,7 +8,7 @@
 enum { INDEXED_ANY, INDEXED_CHOICES, INDEXED_MATRICES };
 
 static const gpu_variant indexed_variants[] = {
-    [INDEXED_ANY] = {"any", 0}, [INDEXED_CHOICES] = {"slots", 0}, [INDEXED_MATRICES] = {"matrices", 0}};
+    [INDEXED_ANY] = {"any", 0}, [INDEXED_CHOICES] = {"choices", 0}, [INDEXED_MATRICES] = {"matrices", 0}};
 
 /* Rows of the kernel table by variant, and their tiles. Four columns of k-quants by four rows spill on Intel. */
 static const struct {
