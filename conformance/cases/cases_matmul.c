@@ -339,8 +339,8 @@ static const conf_conv1d_spec CONVOLUTIONS[] = {
     {"2,2,2", "3,2,3", 5, 2, 1, 1, 1, CONF_SPECIAL},
     {"1,3,6", "1,3,2", 2147483647, 0, 1, 1, 0, CONF_RANDOM},
     {"5,2,3001", "4,2,2999", 1, 0, 1, 1, 0, CONF_RANDOM}, /* many terms, few positions, as in a gradient of weights */
-    {"1,30,8", "2,30,9", 1, 1, 1, 1, 0,
-     CONF_RANDOM}, /* weights of a channel exceed a small window, what they meet fits */
+    /* weights of a channel exceed a small window, what they meet fits */
+    {"1,30,8", "2,30,9", 1, 1, 1, 1, 0, CONF_RANDOM},
 };
 enum { N_CONVOLUTIONS = sizeof CONVOLUTIONS / sizeof *CONVOLUTIONS };
 

@@ -182,7 +182,8 @@ void conf_cases_top_k(conf_cases_context *context, pco_op op)
         {"0,4", -1, 2, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
         {"3,0", -1, 0, 0, CONF_FILL_DEFAULT, CONF_RANDOM},
         {"2,3,5,7", 2, 4, 1, CONF_FILL_TIES, CONF_RANDOM},
-        {"3,1025", -1, 1025, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"3,1025", -1, 1025, 1, CONF_FILL_DEFAULT, CONF_RANDOM}, /* in several dispatches */
+        {"1025,3", 0, 1025, 0, CONF_FILL_DEFAULT, CONF_RANDOM},
         {"2,70001", -1, 5, 1, CONF_FILL_TIES, CONF_RANDOM}, /* more elements than some drivers go rounds */
     };
     for (uint32_t t = 0; t < 4; t++) {

@@ -234,6 +234,13 @@ static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tenso
 pco_status pco_proposal_check(const pco_plugin *plugin, const pco_part *part, const pco_proposal *proposal,
                               pco_error *err)
 {
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        const uint64_t in_place = proposal->nodes[i].in_place;
+        if (in_place >> part->nodes[i].n_inputs)
+            return pco_fail(err, PCO_ERROR_INTERNAL,
+                            "the plugin proposed the result of '%s' in place of an operand behind its %" PRIu32,
+                            part->nodes[i].name, part->nodes[i].n_inputs);
+    }
     for (uint32_t t = 0; t < part->n_tensors; t++) {
         pco_status status = check_tensor(plugin, &part->tensors[t], &proposal->tensors[t], err);
         if (status) return status;

@@ -164,40 +164,43 @@ static const pco_op_declaration CENTER = {.size = sizeof CENTER,
                                           .workgroup = 32,
                                           .group_per_row = 1};
 
-/* The sum of everything, a scalar: one row of one element. */
+/* The sum of everything and a first number, a scalar: one row of one element. Letter K is a type and a dimension. */
 static pco_status total(const pco_op_call *call, const double *const *in, double *const *out, pco_error *err)
 {
     (void)err;
-    out[0][0] = 0;
-    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][0] += in[0][i];
+    out[0][0] = in[0][0];
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[1]); i++) out[0][0] += in[1][i];
     return PCO_OK;
 }
 
 static pco_status total_magnitude(const pco_op_call *call, const double *const *in, double *const *out, pco_error *err)
 {
     (void)err;
-    out[0][0] = 0;
-    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][0] += fabs(in[0][i]);
+    out[0][0] = fabs(in[0][0]);
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[1]); i++) out[0][0] += fabs(in[1][i]);
     return PCO_OK;
 }
 
 static const char TOTAL_KERNEL[] = "KERNEL(total)\n"
                                    "{\n"
                                    "    ENTER\n"
-                                   "    float sum = 0.0f;\n"
-                                   "    for (int i = 0; i < X_SIZE; ++i) sum += LOAD(x, X, i);\n"
+                                   "    float sum = LOAD(first, FIRST, 0);\n"
+                                   "    for (int i = 0; i < DIM_K; ++i) sum += LOAD(x, X, i);\n"
                                    "    if (GROUP() == 0 && LANE_X() == 0) y[0] = AS_UINT(sum);\n"
                                    "}\n";
 
-/* A sum of up to 1023 terms, one after the other. */
+/* A sum of up to 1024 terms, one after the other. */
+static const char *const TOTAL_SHAPES[] = {"1 1", "2,3 7", "5,1 1023", "3,2,4 33", "2,2 0", NULL};
 static const pco_op_declaration TOTAL = {.size = sizeof TOTAL,
                                          .name = "total",
-                                         .signature = "x:f32[K] -> y:f32[]",
+                                         .signature = "first:K[..] x:f32[K] -> y:f32[]",
+                                         .types = "K=f32,f16",
                                          .compute = total,
                                          .magnitude = total_magnitude,
                                          .ulps = 1024,
                                          .kernel = TOTAL_KERNEL,
-                                         .group_per_row = 1};
+                                         .group_per_row = 1,
+                                         .shapes = TOTAL_SHAPES};
 
 /* ---- as many buffers (8) and parameters (32) as a kernel has: 8 sizes, 2 of words, 6 letters, 16 attributes ---- */
 

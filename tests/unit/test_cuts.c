@@ -230,6 +230,28 @@ static void test_refused(void **state)
         }
 }
 
+/* conv1d goes round for each channel and each of its taps, and for little else: no fewer rounds are asked for. */
+static void test_rounds(void **state)
+{
+    (void)state;
+    const pco_conv1d_attrs attrs = {.stride = 1, .dilation = 1, .groups = 1};
+    for (int64_t taps = 1; taps < 4; taps++)
+        for (int less = 0; less < 2; less++) {
+            pco_device device = device_of(0);
+            pco_graph *g = pco_graph_create();
+            const uint32_t in[2] = {pco_graph_input(g, "x", PCO_F32, 3, (int64_t[]){1, 100, 8}),
+                                    pco_graph_input(g, "w", PCO_F32, 3, (int64_t[]){2, 100, taps})};
+            device.gpu.limits.max_rounds = (uint32_t)(100 + 100 * taps + 64 - less);
+            pco_graph_output(g, pco_graph_add(g, PCO_OP_CONV1D, &attrs, in, 2, NULL), "y");
+            check_ok(pco_graph_check(g, &err));
+            const pco_part part = part_of(g);
+            pco_error why;
+            assert_int_equal(pco_gpu_program_api.supports(&device, &part, 0, &why),
+                             less ? PCO_ERROR_UNSUPPORTED : PCO_OK);
+            pco_graph_destroy(g);
+        }
+}
+
 /* Rows of whole words are copied as words, and others by the halves in them. */
 static void test_words(void **state)
 {
@@ -293,8 +315,9 @@ static void test_windows_of_2_gib(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
-                                       cmocka_unit_test(test_few_bindings),  cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_words),         cmocka_unit_test(test_windows_of_2_gib)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested),   cmocka_unit_test(test_no_narrow_vectors),
+                                       cmocka_unit_test(test_few_bindings),    cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_rounds),          cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

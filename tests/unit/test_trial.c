@@ -18,8 +18,9 @@ static struct {
     uint32_t tensor;
     uint64_t at;
 } astray;
-static uint32_t made;  /* buffers that are there */
-static int ink = 0x11; /* the bytes of the result and of its last word */
+static uint32_t made;         /* buffers that are there */
+static uint32_t in_place = 3; /* as proposed */
+static int ink = 0x11;        /* the bytes of the result and of its last word */
 
 static pco_status create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer, pco_error *err)
 {
@@ -66,7 +67,7 @@ static pco_status propose(pco_device *device, const pco_part *part, pco_proposal
 {
     (void)device, (void)part, (void)err;
     proposal->nodes[0].workspace = 6;
-    proposal->nodes[0].in_place = 3;
+    proposal->nodes[0].in_place = in_place;
     proposal->tensors[1].alignment = 32;
     if (part->tensors[1].kind != PCO_KIND_CONSTANT) return PCO_OK;
     proposal->tensors[1].layout = 7;
@@ -294,6 +295,10 @@ static void test_in_place(void **state)
     pco_trial trial = trial_of_add();
     pco_trial_memory m;
     pco_program *program = NULL;
+    in_place = 1u << 2;
+    check_fails(pco_trial_propose(&trial, &err), PCO_ERROR_INTERNAL,
+                "the plugin proposed the result of 'add' in place of an operand behind its 2");
+    in_place = 3;
     check_ok(pco_trial_propose(&trial, &err));
     assert_int_equal(pco_trial_giver(&trial), 0);
     tensors[0].kind = PCO_KIND_CONSTANT;
