@@ -252,6 +252,53 @@ static void test_rounds(void **state)
         }
 }
 
+/* 1: the device runs norm_matmul of a row of k by k times n. */
+static int runs_norm(pco_device *device, int64_t n, int64_t k)
+{
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[2] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){1, k}),
+                            pco_graph_input(g, "w", PCO_F32, 2, (int64_t[]){n, k})};
+    pco_graph_output(g, pco_graph_add(g, PCO_OP_NORM_MATMUL, NULL, in, 2, NULL), "y");
+    check_ok(pco_graph_check(g, &err));
+    const pco_part part = part_of(g);
+    pco_error why;
+    const pco_status status = pco_gpu_program_api.supports(device, &part, 0, &why);
+    assert_true(status == PCO_OK || status == PCO_ERROR_UNSUPPORTED);
+    pco_graph_destroy(g);
+    return status == PCO_OK;
+}
+
+/* The fewest rounds of loops with which it does. */
+static int64_t rounds_of_norm(pco_device *device, int64_t n, int64_t k)
+{
+    int64_t low = 0, high = 1 << 20;
+    while (high - low > 1) {
+        const int64_t middle = (low + high) / 2;
+        device->gpu.limits.max_rounds = (uint32_t)middle;
+        *(runs_norm(device, n, k) ? &high : &low) = middle;
+    }
+    return high;
+}
+
+/* norm_matmul goes three times over its row, and for each column over the terms of an invocation; what does not gain by
+ * being one is left to the two. */
+static void test_norm_matmul(void **state)
+{
+    (void)state;
+    for (int software = 0; software < 2; software++) {
+        pco_device device = device_of(software);
+        const int64_t most = software ? 1 << 16 : 1 << 21;
+        assert_true(runs_norm(&device, most / 256, 256));
+        assert_false(runs_norm(&device, most / 256 + 1, 256));
+        device.gpu.limits.max_workgroup = 1; /* nobody shares terms */
+        const int64_t a = rounds_of_norm(&device, 4, 256), b = rounds_of_norm(&device, 4, 512),
+                      columns = (a - (b - a)) / 64;
+        assert_true(columns > 0);
+        assert_int_equal(a, 3 * 256 + columns * (256 + 64));
+        assert_int_equal(b, 3 * 512 + columns * (512 + 64));
+    }
+}
+
 /* Rows of whole words are copied as words, and others by the halves in them. */
 static void test_words(void **state)
 {
@@ -315,9 +362,9 @@ static void test_windows_of_2_gib(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested),   cmocka_unit_test(test_no_narrow_vectors),
-                                       cmocka_unit_test(test_few_bindings),    cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_rounds),          cmocka_unit_test(test_words),
-                                       cmocka_unit_test(test_windows_of_2_gib)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
+                                       cmocka_unit_test(test_few_bindings),  cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_rounds),        cmocka_unit_test(test_norm_matmul),
+                                       cmocka_unit_test(test_words),         cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
