@@ -50,6 +50,9 @@ static const conf_missed MISSED[] = {
     /* more elements than 16 bits count, and in the last workgroup more than its invocations take at once */
     {PCO_OP_NEG, {{PCO_F32, "65999"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
+    /* the last word, half of it the result's, is not the first of its invocation */
+    {PCO_OP_NEG, {{PCO_F16, "8325"}}},
+    {PCO_OP_ADD, {{PCO_F16, "8325"}, {PCO_F16, "8325"}}},
     {PCO_OP_WHERE, {{PCO_BOOL, "65999"}, {PCO_F32, "65999"}, {PCO_F32, ""}}},
     /* what begins in the middle of a word, in whole words otherwise */
     {PCO_OP_CONCAT, {{PCO_F16, "3"}, {PCO_F16, "4"}}},

@@ -67,6 +67,11 @@ static uint32_t bench_state(pco_graph *graph, const char *name, int64_t rows, in
 
 static uint32_t bench_large(pco_graph *graph) { return bench_state(graph, "x", ROWS, COLUMNS); }
 
+static uint32_t bench_large_half(pco_graph *graph, const char *name)
+{
+    return pco_graph_state(graph, name, PCO_F16, 2, (int64_t[]){ROWS, COLUMNS});
+}
+
 static uint32_t bench_vector(pco_graph *graph, const char *name)
 {
     float ones[COLUMNS];
@@ -93,6 +98,18 @@ static uint32_t bench_gelu(pco_graph *graph, const void *weights)
 {
     (void)weights;
     return pco_unary(graph, PCO_OP_GELU, bench_large(graph));
+}
+
+static uint32_t bench_add_f16(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return pco_binary(graph, PCO_OP_ADD, bench_large_half(graph, "x16"), bench_large_half(graph, "z16"));
+}
+
+static uint32_t bench_gelu_f16(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return pco_unary(graph, PCO_OP_GELU, bench_large_half(graph, "x16"));
 }
 
 static uint32_t bench_layer_norm(pco_graph *graph, const void *weights)
@@ -216,6 +233,8 @@ static const bench_row BENCH_ROWS[] = {
     {"copy", PCO_OP_CONCAT, AGAINST_NOTHING, bench_copy, -1, 0},
     {"add", PCO_OP_ADD, AGAINST_COPY, bench_add, -1, 0},
     {"gelu", PCO_OP_GELU, AGAINST_COPY, bench_gelu, -1, 0},
+    {"add_f16", PCO_OP_ADD, AGAINST_COPY, bench_add_f16, -1, 0},
+    {"gelu_f16", PCO_OP_GELU, AGAINST_COPY, bench_gelu_f16, -1, 0},
     {"layer_norm", PCO_OP_LAYER_NORM, AGAINST_COPY, bench_layer_norm, -1, 0},
     {"rms_norm", PCO_OP_RMS_NORM, AGAINST_COPY, bench_rms_norm, -1, 0},
     {"softmax", PCO_OP_SOFTMAX, AGAINST_COPY, bench_softmax, -1, 0},
@@ -252,19 +271,33 @@ int bench_op_check(const char *pattern)
 
 static pco_status bench_execute(void *user, pco_error *err) { return pco_executable_run(user, err); }
 
+static pco_status bench_fill_state(pco_session *session, const pco_tensor *x, uint32_t seed, pco_error *err)
+{
+    const int64_t count = pco_tensor_elements(x);
+    uint64_t bytes;
+    pco_status status = pco_dtype_bytes(x->dtype, x->rank, x->shape, &bytes, err);
+    if (status) return status;
+    float *values = malloc((size_t)count * sizeof *values);
+    void *data = malloc(bytes);
+    if (!values || !data) {
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an operand");
+    } else {
+        bench_values(values, count, seed);
+        status = pco_dtype_from_f32(x->dtype, values, count, data, err);
+        if (!status) status = pco_session_write_state(session, x->name, data, bytes, err);
+    }
+    free(values);
+    free(data);
+    return status;
+}
+
 /* Fills the states of `graph`. Their values are made here, so that no operation but the one that is timed can fail. */
 static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_error *err)
 {
     pco_status status = PCO_OK;
     for (uint32_t t = 0; t < graph->n_tensors && !status; t++) {
         const pco_tensor *x = &graph->tensors[t];
-        if (x->kind != PCO_KIND_STATE || x->alias != PCO_NONE) continue;
-        const int64_t count = pco_tensor_elements(x);
-        float *values = malloc((size_t)count * sizeof *values);
-        if (!values) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an operand");
-        bench_values(values, count, t);
-        status = pco_session_write_state(session, x->name, values, (uint64_t)count * sizeof *values, err);
-        free(values);
+        if (x->kind == PCO_KIND_STATE && x->alias == PCO_NONE) status = bench_fill_state(session, x, t, err);
     }
     return status;
 }
