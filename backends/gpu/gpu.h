@@ -94,7 +94,7 @@ typedef struct pco_gpu_limits {
     uint32_t matrix[3], matrix_width;
     uint32_t subgroups_settable; /* 0, or how many subgroups a workgroup may have where their width is required */
     uint32_t is_opencl;          /* 1: OpenCL */
-    uint32_t few_registers;      /* 1: an invocation has 64 or so, or waves are few where it takes more: small tiles */
+    uint32_t registers;          /* words that tiles may take of an invocation's, 64 or 32; 0: those of any tile */
     uint32_t small_kernels;      /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
     /* 0, or how often an invocation may go round loops, all of them counted together, before the driver leaves every
      * loop without a word: pco_gpu_llvmpipe_rounds. */

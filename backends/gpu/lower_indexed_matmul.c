@@ -182,6 +182,7 @@ static int indexed_eligible(const gpu_lowering *gpu, uint32_t variant)
     const uint64_t k = (uint64_t)weight->shape[1];
     const int quantised = gpu_format_of(weight->dtype) != NULL;
     if (variant == INDEXED_ANY) return 1;
+    if (variant == INDEXED_MATRICES && !gpu_has_registers(gpu->limits, 64)) return 0;
     return !gpu->limits->small_kernels && k % (16 / gpu_element_bytes(x->dtype)) == 0 &&
            (quantised || k % (16 / gpu_element_bytes(weight->dtype)) == 0);
 }
@@ -191,7 +192,8 @@ static uint32_t indexed_choose(const gpu_lowering *gpu)
 {
     const indexed_sizes s = indexed_sizes_of(gpu);
     if (!indexed_eligible(gpu, INDEXED_CHOICES)) return INDEXED_ANY;
-    return s.choices >= 2 * s.matrices ? INDEXED_MATRICES : INDEXED_CHOICES;
+    const int matrices = s.choices >= 2 * s.matrices && indexed_eligible(gpu, INDEXED_MATRICES);
+    return matrices ? INDEXED_MATRICES : INDEXED_CHOICES;
 }
 
 static void indexed_propose(gpu_lowering *gpu, pco_proposal *proposal)

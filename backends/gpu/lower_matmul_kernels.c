@@ -17,11 +17,12 @@ static int matmul_may_be_wide(const gpu_matmul *p)
 /* shared has none: what the invocations of its one workgroup do is compiled into the kernel. */
 const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
     [GPU_MATMUL_NAIVE] = {"naive", .constants = {[GPU_NAIVE_WORKGROUP] = {"workgroup", 64, {32, 64, 128, 256}}}},
-    [GPU_MATMUL_REGISTER] = {"register", .has_forms = 1,
-                             .constants = {[GPU_REGISTER_ACROSS] = {"across", 8, {4, 8}},
-                                           [GPU_REGISTER_DOWN] = {"down", 8, {2, 4, 8}},
-                                           [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}},
-                                           [GPU_REGISTER_COLUMNS] = {"columns", 16, {8, 16}, .small = 8}}},
+    [GPU_MATMUL_REGISTER] =
+        {"register", .has_forms = 1,
+         .constants = {[GPU_REGISTER_ACROSS] = {"across", 8, {4, 8}},
+                       [GPU_REGISTER_DOWN] = {"down", 8, {2, 4, 8}},
+                       [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}},
+                       [GPU_REGISTER_COLUMNS] = {"columns", 16, {4, 8, 16}, .small = 8, .least = 4}}},
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1,
                          .constants = {[GPU_GEMV_LANES] = {"lanes", 32, {8, 16, 32, 64}},
@@ -77,8 +78,12 @@ static gpu_matmul_kernel matmul_tile(uint32_t kernel, uint32_t rows, uint32_t co
 static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
     const int software = gpu->software, vulkan = !gpu->limits->is_opencl;
+    const uint32_t columns = software ? 0 : matmul_tuned(gpu, GPU_MATMUL_REGISTER, GPU_REGISTER_COLUMNS);
     gpu_matmul_kernel k;
-    if (!wide) {
+    if (columns == 4 && !(wide && p->quantised)) {
+        k = matmul_tile(wide ? GPU_KERNEL_matmul_register_wide_2x1 : GPU_KERNEL_matmul_register_2x1, 2, 4,
+                        (uint32_t)wide);
+    } else if (!wide) {
         k = matmul_tile(GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
     } else if (p->quantised && software) {
         k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_register_quant_8x2), 8, 8, 1);
@@ -86,7 +91,7 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
         k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_register_quant_4x2), 4, 8, 1);
     } else if (software && vulkan && m >= 12 && n >= 16) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_16x4, 16, 16, 1);
-    } else if (!software && matmul_tuned(gpu, GPU_MATMUL_REGISTER, GPU_REGISTER_COLUMNS) == 8) {
+    } else if (columns == 8) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_4x2, 4, 8, 1);
     } else if (m <= 4 || !software || (!p->trans_b && n >= 16)) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_4x4, 4, 16, 1);
@@ -278,17 +283,18 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     chosen.variant = variant;
     if (!matmul_binds(gpu, gpu_matmul_pick(gpu, &chosen, p->m, p->n, 1).kernel)) return 0;
     const int readable = !p->quantised || !p->trans_a; /* kernels that read quants want a in whole vectors */
+    const int few = !gpu_has_registers(gpu->limits, 64);
     switch (variant) {
-    case GPU_MATMUL_REGISTER: return readable;
+    case GPU_MATMUL_REGISTER: return readable && !(p->quantised && few);
     case GPU_MATMUL_SHARED:
-        return readable && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
+        return readable && !few && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
                gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8704;
     case GPU_MATMUL_VECTOR: return !p->quantised && !p->trans_b && p->n >= 16;
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
     case GPU_MATMUL_MATRIX: return matmul_can_matrix(gpu, p);
     case GPU_MATMUL_INTEGER:
-        return p->quantised && p->trans_b && !p->trans_a && gpu->limits->max_workgroup >= 64 &&
+        return p->quantised && !few && p->trans_b && !p->trans_a && gpu->limits->max_workgroup >= 64 &&
                gpu_matmul_integer_bytes(gpu, p) <= gpu_window(gpu, 1) - 64;
     case GPU_MATMUL_GEMV_SUBGROUP: return !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
@@ -299,7 +305,9 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const int software = gpu->software;
     const int one_column = p->n == 1 && !p->quantised;
-    if ((p->m <= 4 || one_column) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
+    /* A tile of quants has more sums than there are registers of the fewest: four rows at a time. */
+    const int in_fours = p->quantised && !gpu_has_registers(gpu->limits, 64);
+    if ((p->m <= 4 || one_column || in_fours) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
         if (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16 && p->k >= 16 && gpu_matmul_can(gpu, p, GPU_MATMUL_DOT))
             return GPU_MATMUL_DOT;
         const int subgroups = gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS && !software && !p->quantised;

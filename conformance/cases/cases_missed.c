@@ -42,6 +42,9 @@ static const conf_missed MISSED[] = {
     {PCO_OP_ARGMAX, {{PCO_F32, "16,70001"}}},
     {PCO_OP_LOGSUMEXP, {{PCO_F32, "16,70001"}}},
     {PCO_OP_MATMUL, {{PCO_F16, "3,37003"}, {PCO_F16, "37003,5"}}},
+    /* five dimensions of batches, no two of which are one: both outer ones step through a, and then through b */
+    {PCO_OP_MATMUL, {{PCO_F32, "2,2,1,2,1,3,5"}, {PCO_F32, "2,1,2,1,2,5,2"}}},
+    {PCO_OP_MATMUL, {{PCO_F32, "2,1,2,1,2,3,5"}, {PCO_F32, "2,2,1,2,1,5,2"}}},
     /* more terms than kernels add in one chain, in whole vectors and not; in batches */
     {PCO_OP_MATMUL, {{PCO_F32, "5,4100"}, {PCO_F32, "4100,17"}}},
     {PCO_OP_MATMUL, {{PCO_F32, "2,5,2051"}, {PCO_F32, "2,2051,3"}}},

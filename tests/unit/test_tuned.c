@@ -105,9 +105,9 @@ static void test_listed(void **state)
     uint32_t differ = 0;
     run.device = gpu_device(NULL, 32, 32, 0);
     tuned_collect(&run);
-    for (uint32_t k = 0; k < 2 * run.n_constants; k++) {
-        const tuned_constant *of = &run.constants[k / 2];
-        run.device.gpu.limits.few_registers = k % 2;
+    for (uint32_t k = 0; k < 3 * run.n_constants; k++) {
+        const tuned_constant *of = &run.constants[k / 3];
+        run.device.gpu.limits.registers = k % 3 == 2 ? 32 : k % 3 * 64;
         pco_tunable listed[GPU_MAX_CONSTANTS];
         const uint32_t i = (uint32_t)(of->constant - of->variant->constants);
         pco_tunable few[2] = {{.name = "none"}, {.name = "none"}};
@@ -119,9 +119,9 @@ static void test_listed(void **state)
         assert_string_equal(few[1].name, "none");
         assert_int_equal(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS), n);
         assert_string_equal(listed[i].name, of->constant->name);
-        const int small = k % 2 && of->constant->small;
-        assert_int_equal(listed[i].initial, small ? of->constant->small : of->constant->initial);
-        differ += small;
+        const uint32_t least = k % 3 == 2 ? of->constant->least : 0, small = k % 3 ? of->constant->small : 0;
+        assert_int_equal(listed[i].initial, least ? least : small ? small : of->constant->initial);
+        differ += small || least;
         assert_ptr_equal(listed[i].values, of->constant->values);
         assert_int_equal(listed[i].n_values, n_values);
         check_settings(&run, of->op, of->variant, n);
@@ -227,11 +227,11 @@ static void test_lowering(void **state)
     tuned_run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     tuned_collect(run);
-    for (int kind = 0; kind < 4; kind++) { /* two GPUs, a processor, and a GPU with few registers */
+    for (int kind = 0; kind < 5; kind++) { /* two GPUs, a processor, and GPUs with few registers */
         pco_gpu_limits *limits = &run->device.gpu.limits;
         run->device = gpu_device(NULL, 32, 32, 0);
         limits->is_opencl = kind == 1 || kind == 2;
-        limits->few_registers = kind == 3;
+        limits->registers = kind < 3 ? 0 : kind == 3 ? 64 : 32;
         if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
         limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
                             PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
