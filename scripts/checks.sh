@@ -137,7 +137,7 @@ sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["p
   cc -shared -fPIC -o "$dest/own_op.so" "$root/examples/own_op.c" $(pkg-config --cflags --libs portico) -lm || return 1
   local device first=
   for device in $DEVICES; do
-    have_device "$device" || continue
+    { have_device "$device" && has_turn "$device"; } || continue
     use_device "$device" || return 1 # hides the drivers of the others
     PORTICO_FALLBACK=error "$build/own_op" "$device" || return 1
     "$prefix/bin/portico" conformance --devices "$device" --tier tiny --ops-from "$dest/own_op.so" || return 1
