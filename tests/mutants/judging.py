@@ -87,10 +87,10 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     return Verdict('nothing' if status == 2 else 'killed', by[:300], seconds, lines)
 
 
-def unit_test(program, seconds=300):
+def unit_test(program, seconds=300, arguments=(), environment=None):
     """Why a unit test fails, in a line; None if it passes."""
     try:
-        done = subprocess.run([program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+        done = subprocess.run([program, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
                               check=False)
     except subprocess.TimeoutExpired:
         return f'hung after {seconds} s'

@@ -319,6 +319,18 @@ def sees_unit(course, mutant, worker, tests=plugins.UNITS):
     return None
 
 
+def sees_tuned(course, mutant, worker):
+    """Does another value of a tunable see it? What devices with few registers are given runs here with such a value only."""
+    builder, device = course.builder('vulkan', worker), course.arguments.device
+    program = os.path.join(course.build, 'tests/test_tuned_vulkan')
+    if mutant.family != 'kernels' or not builder.make(mutant):
+        return None
+    done = judging.unit_test(program, 600, [device], course.environment(device, worker))
+    if done and judging.unit_test(program, 600, [device], judging.device_environment(course.build, device)):
+        raise SystemExit(f'the unit test tuned_vulkan {device} does not pass without a fault')
+    return f'values of tunables: {done}' if done else None
+
+
 def sees_pocl(course, mutant, stages, worker):
     """Does PoCL see it? It has forms of kernels that no Vulkan device chooses (sixteen elements side by side), and a
     compiler that turns invocations into vectors; and kernels that are made at run time are text there. Of the operations of
@@ -405,7 +417,7 @@ def measure(course, mutant, worker):
             row['outcome'] = 'same'
         # The rest takes minutes, mostly for faults that are none: those are argued away before it, by who looks.
         if row['outcome'] == 'survived' and backend == 'vulkan' and not arguments.alone and mutant.name not in course.argued:
-            by = sees_unit(course, mutant, worker)
+            by = sees_unit(course, mutant, worker) or sees_tuned(course, mutant, worker)
             if not by and mutant.kind != 'barrier':
                 by = sees_windows(course, mutant, stages, worker)
             if not by and (mutant.family == 'kernels' or mutant.file.endswith('lower_matmul.c')):
@@ -455,6 +467,7 @@ def print_table(rows, equivalents, without_norm):
     for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
                         ('sanitizers', 'by sanitizers, which see what the host does to memory'),
                         ('unit test', 'by unit tests, which lower for devices that are not here'),
+                        ('values of tunables', 'with another value of a tunable, which devices with few registers have'),
                         ('valgrind', 'by valgrind, which sees what is read and written behind shared memory'),
                         ('PoCL', 'by PoCL, for which there are forms of kernels of its own'),
                         ('validation', 'by the validation layer, which sees dispatches that do not wait for each other'),
