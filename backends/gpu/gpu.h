@@ -77,6 +77,10 @@ typedef struct pco_gpu_made {
     char why[512];
 } pco_gpu_made;
 
+/* Tiles of any size; small ones, where an invocation has 64 registers or so, or few run at once with more; the
+ * smallest, where the compiler spills small ones. */
+enum { PCO_GPU_TILES_ANY, PCO_GPU_TILES_SMALL, PCO_GPU_TILES_SMALLEST };
+
 typedef struct pco_gpu_limits {
     uint32_t type;         /* pco_device_type: the class, for defaults */
     uint32_t needs_met;    /* PCO_GPU_NEEDS_* that this device and this build can serve */
@@ -94,7 +98,7 @@ typedef struct pco_gpu_limits {
     uint32_t matrix[3], matrix_width;
     uint32_t subgroups_settable; /* 0, or how many subgroups a workgroup may have where their width is required */
     uint32_t is_opencl;          /* 1: OpenCL */
-    uint32_t registers;          /* words that tiles may take of an invocation's, 64 or 32; 0: those of any tile */
+    uint32_t tiles;              /* PCO_GPU_TILES_*: those that an invocation's registers hold */
     uint32_t small_kernels;      /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
     /* 0, or how often an invocation may go round loops, all of them counted together, before the driver leaves every
      * loop without a word: pco_gpu_llvmpipe_rounds. */

@@ -364,15 +364,12 @@ uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted)
     return size;
 }
 
-int gpu_has_registers(const pco_gpu_limits *limits, uint32_t words)
-{
-    return limits->registers == 0 || limits->registers >= words;
-}
+int gpu_smallest_tiles(const pco_gpu_limits *limits) { return limits->tiles == PCO_GPU_TILES_SMALLEST; }
 
 uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant)
 {
-    if (!gpu_has_registers(limits, 64) && constant->least) return constant->least;
-    return limits->registers && constant->small ? constant->small : constant->initial;
+    if (gpu_smallest_tiles(limits) && constant->smallest) return constant->smallest;
+    return limits->tiles != PCO_GPU_TILES_ANY && constant->small ? constant->small : constant->initial;
 }
 
 uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t i)

@@ -61,12 +61,12 @@ typedef struct gpu_constant {
     const char *name;
     uint32_t initial;
     uint32_t values[GPU_MAX_VALUES]; /* all that are legal, ascending; zeros behind */
-    uint32_t small;                  /* the initial one of devices whose tiles have 64 registers; 0: the same */
-    uint32_t least;                  /* that of those with 32; 0: as with 64 */
+    uint32_t small;                  /* the initial one of devices with small tiles; 0: the same */
+    uint32_t smallest;               /* that of devices with the smallest tiles; 0: as with small ones */
 } gpu_constant;
 
-/* May a tile of that device take so many of an invocation's registers? */
-int gpu_has_registers(const pco_gpu_limits *limits, uint32_t words);
+/* Are tiles of 32 sums too large for that device? */
+int gpu_smallest_tiles(const pco_gpu_limits *limits);
 
 /* The value on such a device that nobody has set. */
 uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant);

@@ -176,8 +176,8 @@ typedef struct attention_tile {
 
 static int attention_fits(const gpu_lowering *gpu, uint32_t x, uint32_t y)
 {
-    return gpu_has_registers(gpu->limits, 64) && x * y <= gpu->limits->max_workgroup &&
-           x <= gpu->limits->max_local[0] && y <= gpu->limits->max_local[1];
+    return !gpu_smallest_tiles(gpu->limits) && x * y <= gpu->limits->max_workgroup && x <= gpu->limits->max_local[0] &&
+           y <= gpu->limits->max_local[1];
 }
 
 /* The smallest that fits and is for values of so many elements as the variant's `depth` says, or NULL. */
@@ -300,9 +300,9 @@ static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
 static uint32_t attention_choose(const gpu_lowering *gpu)
 {
     const attention_sizes z = attention_read(gpu);
-    /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles; where registers
-     * are few they have the smaller ones. */
-    if ((gpu->software || !gpu_has_registers(gpu->limits, 64)) && attention_eligible(gpu, ATTENTION_MATMUL))
+    /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles; where tiles
+     * must be the smallest they have smaller ones. */
+    if ((gpu->software || gpu_smallest_tiles(gpu->limits)) && attention_eligible(gpu, ATTENTION_MATMUL))
         return ATTENTION_MATMUL;
     /* Where small kernels are asked for, two of them are slower than the one for rows (docs/performance.md). */
     const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;

@@ -182,7 +182,7 @@ static int indexed_eligible(const gpu_lowering *gpu, uint32_t variant)
     const uint64_t k = (uint64_t)weight->shape[1];
     const int quantised = gpu_format_of(weight->dtype) != NULL;
     if (variant == INDEXED_ANY) return 1;
-    if (variant == INDEXED_MATRICES && !gpu_has_registers(gpu->limits, 64)) return 0;
+    if (variant == INDEXED_MATRICES && gpu_smallest_tiles(gpu->limits)) return 0;
     return !gpu->limits->small_kernels && k % (16 / gpu_element_bytes(x->dtype)) == 0 &&
            (quantised || k % (16 / gpu_element_bytes(weight->dtype)) == 0);
 }

@@ -22,7 +22,7 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
          .constants = {[GPU_REGISTER_ACROSS] = {"across", 8, {4, 8}},
                        [GPU_REGISTER_DOWN] = {"down", 8, {2, 4, 8}},
                        [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}},
-                       [GPU_REGISTER_COLUMNS] = {"columns", 16, {4, 8, 16}, .small = 8, .least = 4}}},
+                       [GPU_REGISTER_COLUMNS] = {"columns", 16, {4, 8, 16}, .small = 8, .smallest = 4}}},
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1,
                          .constants = {[GPU_GEMV_LANES] = {"lanes", 32, {8, 16, 32, 64}},
@@ -283,18 +283,18 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     chosen.variant = variant;
     if (!matmul_binds(gpu, gpu_matmul_pick(gpu, &chosen, p->m, p->n, 1).kernel)) return 0;
     const int readable = !p->quantised || !p->trans_a; /* kernels that read quants want a in whole vectors */
-    const int few = !gpu_has_registers(gpu->limits, 64);
+    const int smallest = gpu_smallest_tiles(gpu->limits);
     switch (variant) {
-    case GPU_MATMUL_REGISTER: return readable && !(p->quantised && few);
+    case GPU_MATMUL_REGISTER: return readable && !(p->quantised && smallest);
     case GPU_MATMUL_SHARED:
-        return readable && !few && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
+        return readable && !smallest && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
                gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8704;
     case GPU_MATMUL_VECTOR: return !p->quantised && !p->trans_b && p->n >= 16;
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
     case GPU_MATMUL_MATRIX: return matmul_can_matrix(gpu, p);
     case GPU_MATMUL_INTEGER:
-        return p->quantised && !few && p->trans_b && !p->trans_a && gpu->limits->max_workgroup >= 64 &&
+        return p->quantised && !smallest && p->trans_b && !p->trans_a && gpu->limits->max_workgroup >= 64 &&
                gpu_matmul_integer_bytes(gpu, p) <= gpu_window(gpu, 1) - 64;
     case GPU_MATMUL_GEMV_SUBGROUP: return !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
@@ -305,8 +305,8 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const int software = gpu->software;
     const int one_column = p->n == 1 && !p->quantised;
-    /* A tile of quants has more sums than there are registers of the fewest: four rows at a time. */
-    const int in_fours = p->quantised && !gpu_has_registers(gpu->limits, 64);
+    /* The smallest tiles have no form for quants: those go four rows at a time. */
+    const int in_fours = p->quantised && gpu_smallest_tiles(gpu->limits);
     if ((p->m <= 4 || one_column || in_fours) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
         if (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16 && p->k >= 16 && gpu_matmul_can(gpu, p, GPU_MATMUL_DOT))
             return GPU_MATMUL_DOT;

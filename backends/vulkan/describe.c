@@ -200,17 +200,16 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
 }
 
 /* GPUs of phones and small boards: Adreno has 192 registers for an invocation, but few waves where it takes so many,
- * and the oldest spill; Mali has 64, and VideoCore 32 where a workgroup waits at a barrier (its memory that invocations
- * share is no faster than any other). */
-static uint32_t vk_registers(VkDriverId driver)
+ * and the oldest spill; Mali and VideoCore have 64. VideoCore's compiler spills tiles of 32 sums (docs/gpus). */
+static uint32_t vk_tiles(VkDriverId driver)
 {
     switch (driver) {
     case VK_DRIVER_ID_MESA_TURNIP:
     case VK_DRIVER_ID_QUALCOMM_PROPRIETARY:
     case VK_DRIVER_ID_MESA_PANVK:
-    case VK_DRIVER_ID_ARM_PROPRIETARY: return 64;
+    case VK_DRIVER_ID_ARM_PROPRIETARY: return PCO_GPU_TILES_SMALL;
     case VK_DRIVER_ID_MESA_V3DV:
-    case VK_DRIVER_ID_BROADCOM_PROPRIETARY: return 32;
+    case VK_DRIVER_ID_BROADCOM_PROPRIETARY: return PCO_GPU_TILES_SMALLEST;
     default: return 0;
     }
 }
@@ -239,7 +238,7 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     limits->subgroup_min = info->subgroup_min;
     limits->subgroup_max = info->subgroup_max;
     limits->contract = info->contract;
-    limits->registers = vk_registers(report->driver.driverID);
+    limits->tiles = vk_tiles(report->driver.driverID);
     limits->small_kernels = report->driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER; /* its JIT: minutes a tile */
     if (report->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
         limits->max_rounds = pco_gpu_llvmpipe_rounds(VK_API_VERSION_MAJOR(report->core.driverVersion));

@@ -90,8 +90,8 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
 def unit_test(program, seconds=300, arguments=(), environment=None):
     """Why a unit test fails, in a line; None if it passes."""
     try:
-        done = subprocess.run([program, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
-                              check=False)
+        done = subprocess.run([program, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return f'hung after {seconds} s'
     if done.returncode == 0:

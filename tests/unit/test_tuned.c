@@ -107,7 +107,7 @@ static void test_listed(void **state)
     tuned_collect(&run);
     for (uint32_t k = 0; k < 3 * run.n_constants; k++) {
         const tuned_constant *of = &run.constants[k / 3];
-        run.device.gpu.limits.registers = k % 3 == 2 ? 32 : k % 3 * 64;
+        run.device.gpu.limits.tiles = k % 3;
         pco_tunable listed[GPU_MAX_CONSTANTS];
         const uint32_t i = (uint32_t)(of->constant - of->variant->constants);
         pco_tunable few[2] = {{.name = "none"}, {.name = "none"}};
@@ -119,7 +119,7 @@ static void test_listed(void **state)
         assert_string_equal(few[1].name, "none");
         assert_int_equal(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS), n);
         assert_string_equal(listed[i].name, of->constant->name);
-        const uint32_t least = k % 3 == 2 ? of->constant->least : 0, small = k % 3 ? of->constant->small : 0;
+        const uint32_t least = k % 3 == 2 ? of->constant->smallest : 0, small = k % 3 ? of->constant->small : 0;
         assert_int_equal(listed[i].initial, least ? least : small ? small : of->constant->initial);
         differ += small || least;
         assert_ptr_equal(listed[i].values, of->constant->values);
@@ -231,7 +231,7 @@ static void test_lowering(void **state)
         pco_gpu_limits *limits = &run->device.gpu.limits;
         run->device = gpu_device(NULL, 32, 32, 0);
         limits->is_opencl = kind == 1 || kind == 2;
-        limits->registers = kind < 3 ? 0 : kind == 3 ? 64 : 32;
+        limits->tiles = kind < 3 ? PCO_GPU_TILES_ANY : kind == 3 ? PCO_GPU_TILES_SMALL : PCO_GPU_TILES_SMALLEST;
         if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
         limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
                             PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
@@ -251,6 +251,54 @@ static void test_lowering(void **state)
     }
     free(run);
     assert_int_equal(wrong, 0);
+}
+
+/* ---- the smallest tiles ---- */
+
+/* What has no form for them, and is not offered then. */
+static const struct {
+    uint32_t op;
+    const char *variant;
+} LARGE_TILES[] = {{PCO_OP_MATMUL, "shared"},
+                   {PCO_OP_MATMUL, "integer"},
+                   {PCO_OP_INDEXED_MATMUL, "matrices"},
+                   {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, "tiled"}};
+enum { N_LARGE_TILES = sizeof LARGE_TILES / sizeof *LARGE_TILES };
+
+typedef struct tuned_tiles {
+    pco_device device;
+    uint32_t cases[PCO_OP_LIMIT], offered[N_LARGE_TILES];
+} tuned_tiles;
+
+static bool tiles_visit(void *user, const conf_case *one)
+{
+    tuned_tiles *run = user;
+    conf_problem problem;
+    pco_part part;
+    pco_variant variants[32];
+    if (!tuned_part(one, run->cases, &problem, &part)) return true;
+    const uint32_t n = pco_gpu_program_api.variants(&run->device, &part, 0, variants, 32);
+    for (uint32_t v = 0; v < n && v < 32; v++)
+        for (uint32_t i = 0; i < N_LARGE_TILES; i++)
+            run->offered[i] += LARGE_TILES[i].op == one->op && variants[v].form == PCO_FORM_OWN &&
+                               !strcmp(LARGE_TILES[i].variant, variants[v].name);
+    return true;
+}
+
+static void test_smallest_tiles(void **state)
+{
+    (void)state;
+    for (uint32_t tiles = PCO_GPU_TILES_ANY; tiles <= PCO_GPU_TILES_SMALLEST; tiles++) {
+        tuned_tiles run = {.device = gpu_device(NULL, 32, 32, 0)};
+        run.device.gpu.limits.needs_met = PCO_GPU_NEEDS_INTEGER_DOT;
+        run.device.gpu.limits.tiles = tiles;
+        conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, tiles_visit, &run);
+        for (uint32_t i = 0; i < N_LARGE_TILES; i++) {
+            const int is = run.offered[i] > 0, may = tiles != PCO_GPU_TILES_SMALLEST;
+            if (is != may) print_error("tiles %u: %s %s\n", tiles, LARGE_TILES[i].variant, is ? "is" : "is not");
+            assert_int_equal(is, may);
+        }
+    }
 }
 
 /* ---- small workgroups ---- */
@@ -390,7 +438,8 @@ int main(int argc, char **argv)
 {
     tuned_devices = (const char *const *)argv + 1;
     const struct CMUnitTest tables[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_listed),
-                                        cmocka_unit_test(test_lowering), cmocka_unit_test(test_small_workgroups)},
+                                        cmocka_unit_test(test_lowering), cmocka_unit_test(test_smallest_tiles),
+                                        cmocka_unit_test(test_small_workgroups)},
                             results[] = {cmocka_unit_test(test_results)};
     const int failed = cmocka_run_group_tests(tables, NULL, NULL);
     return failed + (argc > 1 ? cmocka_run_group_tests(results, NULL, NULL) : 0);
