@@ -48,7 +48,9 @@ static uint32_t cover_size(cover_search *search, selftest_case *one, int64_t cap
     for (uint32_t p = 0; p < sizeof PARTS / sizeof *PARTS; p++) {
         for (uint32_t t = 0; t < one->graph->n_tensors && search->n_missing && count < capacity; t++) {
             one->window = one->graph->tensors[t].bytes / PARTS[p];
-            if (one->window >= COVER_SMALLEST && cover_takes(search, one, forced))
+            /* what is offered depends on the window, and with it the variant's number */
+            if (one->window >= COVER_SMALLEST && selftest_offers(search->on, one, search->variant, &forced) &&
+                cover_takes(search, one, forced))
                 choices[count++] = (selftest_choice){cap, one->window};
         }
     }
