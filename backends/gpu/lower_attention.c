@@ -28,11 +28,15 @@ enum {
 /* Bits of the kernels' FLAGS. */
 enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4 };
 
+enum { ATTENTION_SPLIT_UNROLL = 0, ATTENTION_SPLIT_ROWS = 1 };
+
 static const gpu_variant attention_variants[] = {
     [ATTENTION_ROWS] = {"rows", 0},
     [ATTENTION_TILED] = {"tiled", .has_forms = 1, .constants = {{"depth", 64, {64, 128}}}},
     [ATTENTION_MATMUL] = {"matmul", .has_forms = 1},
-    [ATTENTION_SPLIT] = {"split", 0},
+    /* unroll 1: one vector of a key at a time */
+    [ATTENTION_SPLIT] = {"split", .constants = {[ATTENTION_SPLIT_UNROLL] = {"unroll", 2, {1, 2}, .small = 1},
+                                                [ATTENTION_SPLIT_ROWS] = {"rows", 4, {1, 4}, .smallest = 1}}},
     [ATTENTION_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX}};
 
 typedef struct attention_sizes {
@@ -454,12 +458,15 @@ static uint32_t attention_key_heads(const gpu_lowering *gpu, const attention_siz
 
 static pco_status attention_emit_parts(gpu_lowering *gpu, const attention_sizes *z)
 {
-    const uint32_t members = z->group_heads * z->rows, four = members > 1, q = GPU_attention_split_q;
+    const gpu_variant *split = &attention_variants[ATTENTION_SPLIT];
+    const uint32_t members = z->group_heads * z->rows, q = GPU_attention_split_q,
+                   four = members > 1 && gpu_tuned(gpu, split, ATTENTION_SPLIT_ROWS) == 4;
     const uint64_t parts = attention_n_parts(z), blocks = gpu_div_up(members, four ? 4 : 1);
     const uint64_t groups = (uint64_t)z->batch * attention_key_heads(gpu, z) * parts * blocks;
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, four ? GPU_KERNEL_attention_split_4 : GPU_KERNEL_attention_split_1, ATTENTION_SPLIT_LOCAL, 1, 1);
-    gpu_set_specs(gpu, &d, attention_split, ATTENTION_SPECS(gpu, z, 0));
+    const int rolled_up = gpu_tuned(gpu, split, ATTENTION_SPLIT_UNROLL) == 1;
+    gpu_set_specs(gpu, &d, attention_split, ATTENTION_SPECS(gpu, z, rolled_up ? ATTENTION_ROLLED_UP : 0));
     gpu_attention_split_params p = {ATTENTION_PARAMS(z), .cap = (float)z->attrs.softcap, .n_parts = (uint32_t)parts,
                                     .n_groups = (uint32_t)groups};
     p.q_first = attention_bind(gpu, &d, q, gpu_input_index(gpu, 0), q, 0);
@@ -548,8 +555,13 @@ const gpu_lowerer gpu_lower_attention = {.variants = attention_variants,
 
 /* ---- its gradients ---- */
 
-/* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
-enum { ATTENTION_STAT_WORDS = 5, ATTENTION_BLOCK = 4, ATTENTION_FEW_SCORES = 1 << 15 };
+/* Words that the first kernel leaves for each row; see attention_backward.kern. */
+enum { ATTENTION_STAT_WORDS = 5, ATTENTION_FEW_SCORES = 1 << 15 };
+
+/* `block`: rows or keys of a workgroup, each of which every invocation has sums for. */
+static const gpu_variant attention_back_variants[] = {{"default", .constants = {{"block", 4, {2, 4}, .smallest = 2}}}};
+
+static uint32_t attention_block(const gpu_lowering *gpu) { return gpu_tuned(gpu, &attention_back_variants[0], 0); }
 
 /* Binds what the first kernel leaves for each row, or what `other` sees where there are no rows. */
 static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t buffer,
@@ -611,11 +623,11 @@ static void attention_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, con
 /* One of the three kernels over `groups` blocks of rows or keys. */
 static pco_status attention_back(gpu_lowering *gpu, const attention_sizes *z, uint32_t kernel, uint64_t groups)
 {
-    if (groups == 0) return gpu->status;
+    if (groups == 0 || gpu->status) return gpu->status;
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, kernel, gpu_workgroup(gpu, 64), 1, 1);
-    if (kernel == GPU_KERNEL_attention_backward_stats)
+    if (kernel == GPU_KERNEL_attention_backward_stats || kernel == GPU_KERNEL_attention_backward_stats_2)
         attention_fill_stats(gpu, &d, z, (uint32_t)groups);
     else
         attention_fill_gradients(gpu, &d, z, (uint32_t)groups);
@@ -625,11 +637,14 @@ static pco_status attention_back(gpu_lowering *gpu, const attention_sizes *z, ui
 static pco_status attention_backward_lower(gpu_lowering *gpu)
 {
     const attention_sizes z = attention_read(gpu);
-    const uint64_t rows = (uint64_t)z.batch * z.heads * gpu_div_up(z.rows, ATTENTION_BLOCK);
-    const uint64_t keys = (uint64_t)z.batch * attention_key_heads(gpu, &z) * gpu_div_up(z.keys, ATTENTION_BLOCK);
-    pco_status status = attention_back(gpu, &z, GPU_KERNEL_attention_backward_stats, rows);
-    if (!status) status = attention_back(gpu, &z, GPU_KERNEL_attention_backward_queries, rows);
-    return status ? status : attention_back(gpu, &z, GPU_KERNEL_attention_backward_keys, keys);
+    const uint32_t block = attention_block(gpu), two = block == 2;
+    const uint64_t rows = (uint64_t)z.batch * z.heads * gpu_div_up(z.rows, block);
+    const uint64_t keys = (uint64_t)z.batch * attention_key_heads(gpu, &z) * gpu_div_up(z.keys, block);
+    attention_back(gpu, &z, two ? GPU_KERNEL_attention_backward_stats_2 : GPU_KERNEL_attention_backward_stats, rows);
+    attention_back(gpu, &z, two ? GPU_KERNEL_attention_backward_queries_2 : GPU_KERNEL_attention_backward_queries,
+                   rows);
+    return attention_back(gpu, &z, two ? GPU_KERNEL_attention_backward_keys_2 : GPU_KERNEL_attention_backward_keys,
+                          keys);
 }
 
 /* Rounds of the longest of the three kernels: over keys, or over the rows of all heads that share them. */
@@ -638,7 +653,7 @@ static uint64_t attention_rounds_back(const gpu_lowering *gpu, const attention_s
     const uint64_t width = gpu_workgroup(gpu, 64), depth = (uint64_t)z->depth + z->value_depth;
     const uint64_t parts = attention_parts(z->depth, width) + attention_parts(z->value_depth, width);
     const uint64_t along = gpu_max(z->keys, (uint64_t)z->rows * z->group_heads);
-    return gpu_div_up(along, width) * (1 + depth + parts) + ATTENTION_BLOCK * (depth + parts);
+    return gpu_div_up(along, width) * (1 + depth + parts) + attention_block(gpu) * (depth + parts);
 }
 
 /* Invocations read keys side by side, each its own line, and the products of the decomposition have tiles: over 1,024
@@ -656,5 +671,7 @@ static pco_status attention_backward_supports(gpu_lowering *gpu)
     return attention_supports(gpu);
 }
 
-const gpu_lowerer gpu_lower_attention_backward = {.supports = attention_backward_supports,
+const gpu_lowerer gpu_lower_attention_backward = {.variants = attention_back_variants,
+                                                  .n_variants = 1,
+                                                  .supports = attention_backward_supports,
                                                   .lower = attention_backward_lower};

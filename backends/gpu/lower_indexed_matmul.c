@@ -8,7 +8,9 @@
 enum { INDEXED_ANY, INDEXED_CHOICES, INDEXED_MATRICES };
 
 static const gpu_variant indexed_variants[] = {
-    [INDEXED_ANY] = {"any", 0}, [INDEXED_CHOICES] = {"choices", 0}, [INDEXED_MATRICES] = {"matrices", 0}};
+    [INDEXED_ANY] = {"any", 0},
+    [INDEXED_CHOICES] = {"choices", 0},
+    [INDEXED_MATRICES] = {"matrices", .constants = {{"unroll", 2, {1, 2}, .small = 1}}}}; /* 1: four terms at a time */
 
 /* Rows of the kernel table by variant, and their tiles. Four columns of k-quants by four rows spill on Intel. */
 static const struct {
@@ -66,6 +68,14 @@ static uint64_t indexed_rounds(const gpu_lowering *gpu, const indexed_sizes *s, 
     return choices + taken * (gpu_div_up(s->k, 4 * (uint64_t)indexed_lanes(gpu, s)) + 16 * rows + 64) + 64;
 }
 
+static uint32_t indexed_kernel(const gpu_lowering *gpu, const gpu_format *format)
+{
+    if (!format) return INDEXED_KERNELS[gpu->variant].floats;
+    const int rolled = gpu->variant == INDEXED_MATRICES && gpu_tuned(gpu, &indexed_variants[INDEXED_MATRICES], 0) == 1;
+    const uint32_t first = rolled ? GPU_KERNEL_indexed_matmul_quant_rolled_4x2 : INDEXED_KERNELS[gpu->variant].quant;
+    return first + format->number;
+}
+
 static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexed_part *part)
 {
     const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1), *y = gpu_output(gpu, 0);
@@ -75,9 +85,7 @@ static void indexed_emit(gpu_lowering *gpu, const indexed_sizes *s, const indexe
     const uint64_t w_first = (part->matrix * s->n + part->column) * s->k,
                    w_count = ((part->matrices - 1) * s->n + part->columns) * s->k;
     pco_gpu_dispatch d;
-    gpu_begin(gpu, &d,
-              format ? INDEXED_KERNELS[gpu->variant].quant + format->number : INDEXED_KERNELS[gpu->variant].floats,
-              lanes, groups, 1);
+    gpu_begin(gpu, &d, indexed_kernel(gpu, format), lanes, groups, 1);
     gpu_set_specs(gpu, &d, indexed_matmul, .a_t = (int32_t)x->dtype, .b_t = (int32_t)weight->dtype,
                   .y_t = (int32_t)y->dtype, .for_cpu = gpu->software != 0);
     gpu_indexed_matmul_params params = {
