@@ -4,7 +4,8 @@
  * same for all), cut into boxes whose windows and grids the device can take, and each box is one dispatch. K is cut
  * as well where b [K,N] or a transposed a is beyond the binding limit, or is long (matmul_chain): sums of its parts are
  * added in y, or, where something is to be added or applied, in a workspace in f32, and a last dispatch finishes them.
- * That dispatch is there on devices with 4 bindings, too, when there is a bias or c. */
+ * That dispatch is there on devices with 4 bindings, too, when there is a bias or c. Variants that split K compute its
+ * parts side by side, as batch entries that lie behind each other in the workspace; the last dispatch adds them. */
 #include "layout.h"
 #include "lower_matmul.h"
 
@@ -356,17 +357,6 @@ static pco_status matmul_cut(gpu_lowering *gpu, const gpu_matmul *p, matmul_box 
     return gpu->status;
 }
 
-/* Terms of k at a time, such that a window of whole rows of b [K,N] and of a [K,M] fits. */
-static uint64_t matmul_terms(const gpu_lowering *gpu, const gpu_matmul *p)
-{
-    const uint64_t limit = gpu_window(gpu, 1) - 64;
-    uint64_t terms = p->k;
-    if (!p->trans_b) terms = gpu_min(terms, limit / (p->ldb * gpu_element_bytes(p->b_type)));
-    if (p->trans_a) terms = gpu_min(terms, limit / (p->lda * gpu_element_bytes(p->a_type)));
-    if (terms < p->k && terms > 64) terms &= ~UINT64_C(63);
-    return gpu_max(terms, 1);
-}
-
 /* May sums grow in y itself? */
 static int matmul_grows_in_y(const gpu_matmul *p)
 {
@@ -436,7 +426,8 @@ static pco_status matmul_split(gpu_lowering *gpu, const gpu_matmul *p)
 
 /* ---- from sums to the result ---- */
 
-static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_sums)
+/* Of `sums` parts; none: nothing was to be added. */
+static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, uint32_t sums)
 {
     enum { PER = 4 };
     const uint64_t window = gpu_window(gpu, 4);
@@ -446,12 +437,17 @@ static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_matmul_finish, local, 1, 1);
         gpu_set_specs(gpu, &d, matmul_finish, .y_t = (int32_t)p->y_type, .bias_t = p->bias_type,
-                      .has_c = p->c != PCO_NONE, .activation = (int32_t)p->activation, .has_x = has_sums, .per = PER);
+                      .has_c = p->c != PCO_NONE, .activation = (int32_t)p->activation, .has_x = sums > 0, .per = PER);
         gpu_matmul_finish_params params = {.n = (uint32_t)count,
                                            .n_columns = (uint32_t)p->n,
                                            .column_first = (uint32_t)(first % p->n),
+                                           .n_sums = sums,
+                                           .sums_step = (uint32_t)p->total,
                                            .bias_step = p->bias_step};
-        if (has_sums) params.x_first = gpu_bind_workspace(gpu, &d, GPU_matmul_finish_x, first * 4, count * 4, 0) / 4;
+        if (sums) {
+            const uint64_t seen = (sums - 1) * p->total + count;
+            params.x_first = gpu_bind_workspace(gpu, &d, GPU_matmul_finish_x, first * 4, seen * 4, 0) / 4;
+        }
         if (p->bias_type >= 0)
             params.bias_first =
                 gpu_bind_elements(gpu, &d, GPU_matmul_finish_bias, p->bias, 0, p->bias_step ? p->n : 1, 0);
@@ -464,15 +460,48 @@ static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_
     return gpu->status;
 }
 
+/* ---- parts of k side by side ---- */
+
+/* Of `part` terms each; the last one may be shorter, and is a dispatch of its own then. */
+static pco_status matmul_side_by_side(gpu_lowering *gpu, gpu_matmul p, uint64_t part)
+{
+    const gpu_view *view = &p.batch;
+    const uint64_t whole = p.k / part, done = whole * part;
+    matmul_box box = {.batch = {whole, 1, 1}, .m1 = p.m, .n1 = p.n, .k1 = part};
+    p.raw = 1;
+    p.in_y = 0;
+    box.step_a[0] = (int64_t)(p.trans_a ? part * p.lda : part);
+    box.step_b[0] = (int64_t)(p.trans_b ? part : part * p.ldb);
+    for (uint32_t d = 0; d < view->rank; d++) {
+        const uint32_t to = d + MATMUL_BATCH_DIMS - view->rank;
+        box.batch[to] = view->size[d];
+        box.step_a[to] = view->size[d] > 1 ? view->stride[0][d] : 0;
+        box.step_b[to] = view->size[d] > 1 ? view->stride[1][d] : 0;
+    }
+    matmul_cut(gpu, &p, box);
+    if (done < p.k && gpu->status == PCO_OK) {
+        box.batch[0] = 1;
+        box.step_a[0] = box.step_b[0] = 0;
+        box.y0 = whole * p.total;
+        box.k0 = done;
+        box.k1 = p.k;
+        matmul_cut(gpu, &p, box);
+    }
+    return gpu->status ? gpu->status : matmul_finish(gpu, &p, (uint32_t)gpu_div_up(p.k, part));
+}
+
 static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
 {
     gpu_matmul p = matmul_read(gpu);
     if (p.total == 0) return gpu->status;
+    const uint64_t part = gpu_matmul_part(gpu, &p);
+    p.variant = gpu_matmul_base(p.variant);
     const int is_gemv =
         p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP || p.variant == GPU_MATMUL_DOT;
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
+    if (part < p.k) return matmul_side_by_side(gpu, p, part);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
-    const uint64_t terms = gpu_min(matmul_terms(gpu, &p), matmul_chain(&p));
+    const uint64_t terms = gpu_min(gpu_matmul_terms(gpu, &p), matmul_chain(&p));
     const int crowded = gpu_matmul_pick(gpu, &p, p.m, p.n, 1).four && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
     p.in_y = p.raw && matmul_grows_in_y(&p);
@@ -482,8 +511,6 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
     }
     return p.raw && !p.in_y ? matmul_finish(gpu, &p, 1) : gpu->status;
 }
-
-int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p) { return matmul_terms(gpu, p) >= p->k; }
 
 pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p)
 {

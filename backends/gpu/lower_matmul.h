@@ -14,6 +14,8 @@ enum {
     GPU_MATMUL_DOT,
     GPU_MATMUL_MATRIX,
     GPU_MATMUL_INTEGER,
+    GPU_MATMUL_GEMV_SPLIT,   /* GPU_MATMUL_GEMV for parts of K side by side, */
+    GPU_MATMUL_SHARED_SPLIT, /* and GPU_MATMUL_SHARED */
     GPU_MATMUL_VARIANTS
 };
 
@@ -64,6 +66,7 @@ enum { GPU_VECTOR_WORKGROUP = 0 };
 enum { GPU_DOT_WORKGROUP = 0 };
 enum { GPU_MATRIX_MATRICES = 0 };
 enum { GPU_INTEGER_LANES = 0 };
+enum { GPU_SPLIT_PARTS = 0 };
 
 /* Numbers of a in a record of shaders/integer.inc, and its bytes. */
 enum { GPU_INTEGER_BLOCK = 32, GPU_INTEGER_BYTES = 352 };
@@ -73,5 +76,16 @@ extern const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS];
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide);
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant);
 uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p);
+
+/* Terms of k at a time, such that a window of whole rows of b [K,N] and of a [K,M] fits. */
+uint64_t gpu_matmul_terms(const gpu_lowering *gpu, const gpu_matmul *p);
+
+/* The variant whose kernels compute the parts of one that splits K, or the variant itself. */
+uint32_t gpu_matmul_base(uint32_t variant);
+/* Terms of one of so many parts: a multiple of 64 and of b's block, which depends on K alone, as the order of a row's
+ * sum must not on other rows; K where that makes one part. */
+uint64_t gpu_matmul_part_of(const gpu_matmul *p, uint32_t parts);
+/* The same for p->variant; K where it does not split it. */
+uint64_t gpu_matmul_part(const gpu_lowering *gpu, const gpu_matmul *p);
 
 #endif

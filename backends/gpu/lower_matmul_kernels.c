@@ -39,12 +39,27 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
                            .constants = {[GPU_MATRIX_MATRICES] = {"matrices", 4, {2, 4}}}},
     [GPU_MATMUL_INTEGER] = {"integer", PCO_GPU_NEEDS_INTEGER_DOT,
                             .constants = {[GPU_INTEGER_LANES] = {"lanes", 32, {8, 16, 32, 64}}}},
+    [GPU_MATMUL_GEMV_SPLIT] = {"gemv_split", .constants = {[GPU_SPLIT_PARTS] = {"parts", 4, {2, 4, 8, 16}}}},
+    [GPU_MATMUL_SHARED_SPLIT] = {"shared_split", .constants = {[GPU_SPLIT_PARTS] = {"parts", 4, {2, 4, 8, 16}}}},
 };
+
+uint32_t gpu_matmul_base(uint32_t variant)
+{
+    return variant == GPU_MATMUL_GEMV_SPLIT     ? GPU_MATMUL_GEMV
+           : variant == GPU_MATMUL_SHARED_SPLIT ? GPU_MATMUL_SHARED
+                                                : variant;
+}
 
 /* A constant of the problem's variant. */
 static uint32_t matmul_tuned(const gpu_lowering *gpu, uint32_t variant, uint32_t constant)
 {
     return gpu_tuned(gpu, &gpu_matmul_variants[variant], constant);
+}
+
+uint64_t gpu_matmul_part(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    if (gpu_matmul_base(p->variant) == p->variant) return p->k;
+    return gpu_matmul_part_of(p, matmul_tuned(gpu, p->variant, GPU_SPLIT_PARTS));
 }
 
 /* The row of the kernel table: of floats, or of b's format. */
@@ -53,6 +68,9 @@ static uint32_t matmul_row(const gpu_matmul *p, uint32_t floats, uint32_t quant)
     const gpu_format *format = gpu_format_of(p->b_type);
     return format ? quant + format->number : floats;
 }
+
+/* Are there tiles to fill? */
+static int matmul_large(const gpu_matmul *p) { return p->m >= 16 && p->n >= 16; }
 
 /* Has the device room for all buffers that a row of the kernel table declares? */
 static int matmul_binds(const gpu_lowering *gpu, uint32_t row)
@@ -275,8 +293,22 @@ uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p)
     return gpu_count(&gpu->part->tensors[p->a]) / GPU_INTEGER_BLOCK * GPU_INTEGER_BYTES;
 }
 
+/* Where workgroups may be too few for the device: few rows, and tiles as gpu_matmul_choose takes them. Sums of all
+ * parts have to be seen at once, by what adds them (shaders/matmul_finish.kern). */
+static int matmul_can_split(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
+{
+    gpu_matmul chosen = *p;
+    chosen.variant = variant;
+    const uint64_t part = gpu_matmul_part(gpu, &chosen);
+    const int one_column = p->n == 1 && !p->quantised;
+    const int apt = variant == GPU_MATMUL_GEMV_SPLIT ? p->m <= 16 || one_column : matmul_large(p);
+    return apt && part < p->k && p->batch.rank <= 2 && gpu_matmul_whole(gpu, p) &&
+           p->total <= gpu_window(gpu, 4) / gpu_div_up(p->k, part) && gpu_matmul_can(gpu, p, gpu_matmul_base(variant));
+}
+
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
 {
+    if (gpu_matmul_base(variant) != variant) return matmul_can_split(gpu, p, variant);
     if (!gpu_rounds_fit(gpu, matmul_rounds(variant, p->k))) return 0;
     if (gpu->limits->small_kernels && variant != GPU_MATMUL_SHARED) return variant == GPU_MATMUL_NAIVE;
     gpu_matmul chosen = *p;
@@ -314,7 +346,7 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
         const int along = one_column ? !p->trans_a : p->trans_b;
         return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;
     }
-    const int large = p->m >= 16 && p->n >= 16;
+    const int large = matmul_large(p);
     if (!software && large && gpu->limits->needs_met & PCO_GPU_NEEDS_COOPERATIVE_MATRIX &&
         gpu_matmul_can(gpu, p, GPU_MATMUL_MATRIX))
         return GPU_MATMUL_MATRIX;

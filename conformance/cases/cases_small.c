@@ -280,6 +280,44 @@ static void small_apart_attention(conf_cases_context *context, pco_op op)
     }
 }
 
+/* More heads than keys: neither is the other's number. */
+static void small_heads(conf_cases_context *context, pco_op op)
+{
+    const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+    const int d = small_head(back);
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    conf_cases_in(one, PCO_F32, "1,70,1,%d", d);
+    conf_cases_in(one, PCO_F32, "1,70,66,%d", d);
+    conf_cases_in(one, PCO_F32, "1,70,66,%d", d);
+    while (back && one->n_inputs < 6) conf_cases_absent(one);
+    if (back) conf_cases_in(one, PCO_F32, "1,70,1,%d", d);
+    conf_cases_emit(context);
+}
+
+/* Sums that variants cut into parts and a shorter one, over rows and columns for a tile: of batches, of either operand
+ * transposed, of blocks; then no sum and one column, whose bias is every row's. */
+static void small_parts(conf_cases_context *context)
+{
+    static const struct {
+        uint32_t type, weight;
+        const char *a, *b, *bias;
+        int64_t transpose_a, transpose_b;
+    } ROWS[] = {
+        {PCO_F32, PCO_F32, "2,17,72", "2,72,33", "33", 0, 0}, {PCO_F32, PCO_F32, "160,17", "160,21", NULL, 1, 0},
+        {PCO_F32, PCO_F16, "16,1088", "24,1088", NULL, 0, 1}, {PCO_F32, PCO_Q4_0, "17,160", "20,160", NULL, 0, 1},
+        {PCO_F32, PCO_F32, "5,0", "0,1", "1", 0, 0},          {PCO_F16, PCO_F16, "5,0", "0,1", "1", 0, 0}};
+    for (uint32_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
+        attrs->transpose_a = ROWS[i].transpose_a;
+        attrs->transpose_b = ROWS[i].transpose_b;
+        conf_cases_in(one, ROWS[i].type, "%s", ROWS[i].a);
+        conf_cases_in(one, ROWS[i].weight, "%s", ROWS[i].b)->constant = ROWS[i].weight == PCO_Q4_0;
+        if (ROWS[i].bias) conf_cases_in(one, ROWS[i].type, "%s", ROWS[i].bias);
+        conf_cases_emit(context);
+    }
+}
+
 void conf_cases_small(conf_cases_context *context, pco_op op)
 {
     if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
@@ -298,7 +336,10 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_GATHER:
     case PCO_OP_GATHER_ALONG_AXIS:
     case PCO_OP_SCATTER_ADD: small_lookup(context, op); break;
-    case PCO_OP_MATMUL: small_matmul(context); break;
+    case PCO_OP_MATMUL:
+        small_matmul(context);
+        small_parts(context);
+        break;
     case PCO_OP_INDEXED_MATMUL: small_indexed(context); break;
     case PCO_OP_SOFTMAX:
     case PCO_OP_LOGSUMEXP: small_apart_rows(context, op); /* fallthrough */
@@ -306,7 +347,10 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_SOFTMAX_BACKWARD: conf_cases_small_along(context, op); break;
     case PCO_OP_LOG_SOFTMAX: small_apart_rows(context, op); break;
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
-    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD: small_apart_attention(context, op); break;
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD:
+        small_apart_attention(context, op);
+        small_heads(context, op);
+        break;
     default: break;
     }
 }

@@ -173,7 +173,6 @@ static const struct {
     {"unary", "NEXT", "only where loops become vectors (VECTOR_16: OpenCL on a processor)"},
     {"matmul_*", "ORDER", "only on OpenCL"},
     {"matmul_*", "RAW", "sums of a part of K: above the binding limit, which small windows and tier full have"},
-    {"matmul_finish", "HAS_X", "the same"},
     {"matmul_finish", "PER", "it has no other size"},
     {"matmul_*_wide_*", "TRANS_A", "whole vectors of a lie along K"},
     {"matmul_register_quant_*", "TRANS_A", "whole vectors of a lie along K"},

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MOST_CONSTANTS = 64, MOST_PIPELINES = 64, MOST_CASES = 1024 /* of an op */, SLICES = 24 };
+enum { MOST_CONSTANTS = 64, MOST_PIPELINES = 64, MOST_TENSORS = 16, MOST_CASES = 1024 /* of an op */, SLICES = 24 };
 
 typedef struct tuned_constant {
     const gpu_variant *variant;
@@ -153,7 +153,7 @@ static bool tuned_part(const conf_case *one, uint32_t *cases, conf_problem *prob
     return true;
 }
 
-/* A number for the pipelines of the node's variant; 0: it is not supported. */
+/* A number for the pipelines of the node's variant and the memory that they need; 0: it is not supported. */
 static uint64_t tuned_pipelines(tuned_run *run, const pco_part *part)
 {
     uint64_t pipelines[MOST_PIPELINES], sum = 1;
@@ -161,7 +161,13 @@ static uint64_t tuned_pipelines(tuned_run *run, const pco_part *part)
     if (pco_gpu_program_api.supports(&run->device, part, 0, &ignored)) return 0;
     const uint32_t n = pco_gpu_program_api.pipelines(&run->device, part, 0, pipelines, MOST_PIPELINES);
     for (uint32_t i = 0; i < n && i < MOST_PIPELINES; i++) sum = sum * 31 + pipelines[i];
-    return sum;
+    pco_tensor_proposal tensors[MOST_TENSORS];
+    pco_node_proposal node = {0};
+    pco_proposal proposal = {.size = sizeof proposal, .tensors = tensors, .nodes = &node};
+    assert_true(part->n_tensors <= MOST_TENSORS);
+    for (uint32_t t = 0; t < part->n_tensors; t++) tensors[t] = (pco_tensor_proposal){0, 64, part->tensors[t].bytes};
+    check_ok(pco_gpu_program_api.propose(&run->device, part, &proposal, &err));
+    return sum * 31 + node.workspace;
 }
 
 /* Variants of other operations may have the same name. */
