@@ -190,7 +190,8 @@ static int indexed_eligible(const gpu_lowering *gpu, uint32_t variant)
     const uint64_t k = (uint64_t)weight->shape[1];
     const int quantised = gpu_format_of(weight->dtype) != NULL;
     if (variant == INDEXED_ANY) return 1;
-    if (variant == INDEXED_MATRICES && gpu_smallest_tiles(gpu->limits)) return 0;
+    /* their tiles take more registers than devices of the smallest ones have */
+    if (gpu_smallest_tiles(gpu->limits) && (variant == INDEXED_MATRICES || quantised)) return 0;
     return !gpu->limits->small_kernels && k % (16 / gpu_element_bytes(x->dtype)) == 0 &&
            (quantised || k % (16 / gpu_element_bytes(weight->dtype)) == 0);
 }

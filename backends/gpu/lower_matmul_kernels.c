@@ -28,7 +28,7 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
                          .constants = {[GPU_GEMV_LANES] = {"lanes", 32, {8, 16, 32, 64}},
                                        [GPU_GEMV_LANES_ACROSS] = {"lanes_across", 8, {4, 8, 16, 32}},
                                        [GPU_GEMV_LANES_CPU] = {"lanes_cpu", 8, {1, 4, 8, 16}},
-                                       [GPU_GEMV_COLUMNS] = {"columns", 4, {2, 4}, .small = 2}}},
+                                       [GPU_GEMV_COLUMNS] = {"columns", 4, {1, 2, 4}, .small = 2, .smallest = 1}}},
     [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS,
                                   .constants = {[GPU_GEMV_LANES] = {"lanes", 64, {32, 64, 128}}}},
     [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16,
@@ -172,15 +172,31 @@ static gpu_matmul_kernel matmul_shared(const gpu_lowering *gpu, const gpu_matmul
     return k;
 }
 
-static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
+/* For a GPU of the smallest tiles: eight sums at most, and one part of a block of quants at a time. */
+static gpu_matmul_kernel matmul_gemv_smallest(const gpu_matmul *p, int wide)
+{
+    const int several = p->m > 1;
+    if (!wide) return matmul_tile(GPU_KERNEL_matmul_gemv_1x1, 1, p->trans_b ? 1 : 4, 0);
+    if (!p->trans_b)
+        return several ? matmul_tile(GPU_KERNEL_matmul_gemv_wide_2x1, 2, 4, 1)
+                       : matmul_tile(GPU_KERNEL_matmul_gemv_wide_1x1, 1, 4, 1);
+    return several
+               ? matmul_tile(matmul_row(p, GPU_KERNEL_matmul_gemv_wide_4x2, GPU_KERNEL_matmul_gemv_quant_4x2), 4, 2, 1)
+               : matmul_tile(matmul_row(p, GPU_KERNEL_matmul_gemv_wide_1x2, GPU_KERNEL_matmul_gemv_quant_rolled_1x2), 1,
+                             2, 1);
+}
+
+/* The kernel, and the tile of an invocation. */
+static gpu_matmul_kernel matmul_gemv_tile(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
     const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP;
+    const uint32_t columns = subgroup || gpu->software ? 4 : matmul_tuned(gpu, GPU_MATMUL_GEMV, GPU_GEMV_COLUMNS);
+    if (columns == 1) return matmul_gemv_smallest(p, wide);
     /* Across, a GPU's registers hold one vector of columns in four rows. */
     const int four_rows = p->m > 1 && wide && !subgroup, narrow = !p->trans_b && !gpu->software;
     /* Where loads are dear (see above), terms of a serve more columns: quants are small beside them. */
     const int eight = wide && p->quantised && !four_rows && p->trans_b && gpu->software;
-    const int two =
-        four_rows && p->trans_b && !gpu->software && matmul_tuned(gpu, GPU_MATMUL_GEMV, GPU_GEMV_COLUMNS) == 2;
+    const int two = four_rows && p->trans_b && columns == 2;
     const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : four_rows && narrow ? 1 : wide && !two ? 4 : 2);
     uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
@@ -197,7 +213,13 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
                  : narrow   ? GPU_KERNEL_matmul_gemv_wide_4x1
                             : GPU_KERNEL_matmul_gemv_wide_4x4;
     }
-    gpu_matmul_kernel k = matmul_tile(kernel, four_rows ? 4 : 1, width, (uint32_t)wide);
+    return matmul_tile(kernel, four_rows ? 4 : 1, width, (uint32_t)wide);
+}
+
+static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
+{
+    const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP;
+    gpu_matmul_kernel k = matmul_gemv_tile(gpu, p, wide);
     k.for_cpu = gpu->software && !subgroup;
     /* Lanes depend on K and N, never on M: the order of a row's sum must not. On a CPU lanes read one row of b
      * together: as many rows at once as there are invocations would push each other out of a cache, since rows are

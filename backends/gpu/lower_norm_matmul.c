@@ -65,6 +65,9 @@ static pco_status norm_matmul_supports(gpu_lowering *gpu)
     if (needed > gpu->limits->max_bindings)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%u bindings are needed, the device has %u", needed,
                         gpu->limits->max_bindings);
+    if (gpu_smallest_tiles(gpu->limits))
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                        "its tile of four columns takes more registers than the device has");
     if (p.n * p.k > norm_matmul_most(gpu))
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%llu products for a row are done faster without the norm",
                         (unsigned long long)(p.n * p.k));

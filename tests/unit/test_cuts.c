@@ -299,6 +299,28 @@ static void test_norm_matmul(void **state)
     }
 }
 
+/* Columns go along a grid's first dimension and choices along its third, of which a device may have fewer than of
+ * others. */
+static void test_few_groups(void **state)
+{
+    (void)state;
+    for (uint32_t v = 0; v < 3; v++)
+        for (uint32_t few = 0; few < 3; few += 2) {
+            pco_device device = device_of(0);
+            for (uint32_t d = 0; d < 3; d++) device.gpu.limits.max_groups[d] = d == few ? 4 : 65535;
+            pco_graph *g = pco_graph_create();
+            const pco_indexed_matmul_attrs attrs = {.matrices = 6};
+            const uint32_t in[3] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){9, 256}),
+                                    pco_graph_input(g, "w", PCO_F32, 2, (int64_t[]){6 * 300, 256}),
+                                    pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){9, 2})};
+            pco_graph_output(g, pco_graph_add(g, PCO_OP_INDEXED_MATMUL, &attrs, in, 3, NULL), "y");
+            check_ok(pco_graph_check(g, &err));
+            lower_variant(&device, g, v);
+            assert_true(last.count > 1);
+            pco_graph_destroy(g);
+        }
+}
+
 /* Rows of whole words are copied as words, and others by the halves in them. */
 static void test_words(void **state)
 {
@@ -362,9 +384,10 @@ static void test_windows_of_2_gib(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
-                                       cmocka_unit_test(test_few_bindings),  cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_rounds),        cmocka_unit_test(test_norm_matmul),
-                                       cmocka_unit_test(test_words),         cmocka_unit_test(test_windows_of_2_gib)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested),   cmocka_unit_test(test_no_narrow_vectors),
+                                       cmocka_unit_test(test_few_bindings),    cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_rounds),          cmocka_unit_test(test_norm_matmul),
+                                       cmocka_unit_test(test_few_groups),      cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
