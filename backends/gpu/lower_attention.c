@@ -93,7 +93,7 @@ static gpu_matmul attention_scores(const gpu_lowering *gpu, const attention_size
         .b = gpu_input_index(gpu, 1),
         .bias = PCO_NONE,
         .c = PCO_NONE,
-        .y = gpu_output_index(gpu, 0),
+        .y = PCO_NONE, /* it goes to the workspace */
         .a_type = gpu_input(gpu, 0)->dtype,
         .b_type = gpu_input(gpu, 1)->dtype,
         .y_type = PCO_F32,

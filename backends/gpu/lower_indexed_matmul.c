@@ -46,17 +46,24 @@ static indexed_sizes indexed_sizes_of(const gpu_lowering *gpu)
                            .k = (uint64_t)weight->shape[1]};
 }
 
+/* Are workgroups too small for lanes that share a sum? */
+static int indexed_is_alone(const gpu_lowering *gpu)
+{
+    const pco_gpu_limits *limits = gpu->limits;
+    return limits->max_workgroup < 64 || limits->max_local[0] < 32 || limits->max_local[1] < 8;
+}
+
 /* Lanes that share a sum: by K alone, since the order of a sum must not depend on what comes with it. */
 static uint32_t indexed_lanes(const gpu_lowering *gpu, const indexed_sizes *s)
 {
-    if (gpu->limits->max_workgroup < 64) return 1;
+    if (indexed_is_alone(gpu)) return 1;
     return gpu->software ? s->k >= 256 ? 8 : 1 : 32;
 }
 
 /* Groups of lanes in a workgroup, each with columns of its own. */
 static uint32_t indexed_groups(const gpu_lowering *gpu, const indexed_sizes *s)
 {
-    if (gpu->limits->max_workgroup < 64) return 1;
+    if (indexed_is_alone(gpu)) return 1;
     return gpu->software ? indexed_lanes(gpu, s) == 1 ? 8 : 1 : 2;
 }
 

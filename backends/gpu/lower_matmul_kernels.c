@@ -78,6 +78,13 @@ static int matmul_binds(const gpu_lowering *gpu, uint32_t row)
     return pco_gpu_kernels[row].n_bindings <= gpu->limits->max_bindings;
 }
 
+/* Does it allow workgroups of that shape? Some OpenCL devices have one invocation across and along all but the first
+ * dimension. */
+static int matmul_has_groups(const gpu_lowering *gpu, const gpu_matmul_kernel *kernel)
+{
+    return kernel->local_x <= gpu->limits->max_local[0] && kernel->local_y <= gpu->limits->max_local[1];
+}
+
 static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const uint32_t all = matmul_row(p, GPU_KERNEL_matmul_naive, GPU_KERNEL_matmul_naive_quant);
@@ -335,7 +342,8 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     if (gpu->limits->small_kernels && variant != GPU_MATMUL_SHARED) return variant == GPU_MATMUL_NAIVE;
     gpu_matmul chosen = *p;
     chosen.variant = variant;
-    if (!matmul_binds(gpu, gpu_matmul_pick(gpu, &chosen, p->m, p->n, 1).kernel)) return 0;
+    const gpu_matmul_kernel kernel = gpu_matmul_pick(gpu, &chosen, p->m, p->n, 1);
+    if (!matmul_binds(gpu, kernel.kernel) || !matmul_has_groups(gpu, &kernel)) return 0;
     const int readable = !p->quantised || !p->trans_a; /* kernels that read quants want a in whole vectors */
     const int smallest = gpu_smallest_tiles(gpu->limits);
     switch (variant) {

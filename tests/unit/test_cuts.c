@@ -301,7 +301,7 @@ static void test_norm_matmul(void **state)
 
 /* Columns go along a grid's first dimension and choices along its third, of which a device may have fewer than of
  * others. */
-static void test_few_groups(void **state)
+static void test_indexed_groups(void **state)
 {
     (void)state;
     for (uint32_t v = 0; v < 3; v++)
@@ -387,7 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested),   cmocka_unit_test(test_no_narrow_vectors),
                                        cmocka_unit_test(test_few_bindings),    cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_rounds),          cmocka_unit_test(test_norm_matmul),
-                                       cmocka_unit_test(test_few_groups),      cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_indexed_groups),  cmocka_unit_test(test_words),
                                        cmocka_unit_test(test_windows_of_2_gib)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
