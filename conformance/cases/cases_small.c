@@ -227,18 +227,25 @@ static void small_indexed(conf_cases_context *context)
 /* Elements of a head: what other cases have, so that no kernel is compiled for these alone. */
 static int small_head(bool back) { return back ? 64 : 8; }
 
-/* More workgroups than some grids have in a row (five, where oclgrind is asked for faults), so that there are groups
- * that nobody asked for, which read behind the operands if nothing stops them. */
-static void small_attention(conf_cases_context *context, pco_op op)
+/* Attention, or its gradients, of b sequences of h heads: s rows and t keys. The caller emits it. */
+static conf_case *small_attended(conf_cases_context *context, pco_op op, int b, int h, int s, int t)
 {
     const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
     conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
     const int d = small_head(back);
-    conf_cases_in(one, PCO_F32, "7,1,2,%d", d);
-    conf_cases_in(one, PCO_F32, "7,1,3,%d", d);
-    conf_cases_in(one, PCO_F32, "7,1,3,%d", d);
+    conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", b, h, s, d);
+    conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", b, h, t, d);
+    conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", b, h, t, d);
     while (back && one->n_inputs < 6) conf_cases_absent(one);
-    if (back) conf_cases_in(one, PCO_F32, "7,1,2,%d", d);
+    if (back) conf_cases_in(one, PCO_F32, "%d,%d,%d,%d", b, h, s, d);
+    return one;
+}
+
+/* More workgroups than some grids have in a row (five, where oclgrind is asked for faults), so that there are groups
+ * that nobody asked for, which read behind the operands if nothing stops them. */
+static void small_attention(conf_cases_context *context, pco_op op)
+{
+    small_attended(context, op, 7, 1, 2, 3);
     conf_cases_emit(context);
 }
 
@@ -268,14 +275,9 @@ static void small_apart_rows(conf_cases_context *context, pco_op op)
 static void small_apart_attention(conf_cases_context *context, pco_op op)
 {
     const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
-    const int d = small_head(back);
     for (int rows = back ? 9 : 3; rows < 10; rows += 6) {
-        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-        small_apart(conf_cases_in(one, PCO_F32, "1,2,%d,%d", rows, d), back ? 100.0 : 250.0);
-        conf_cases_in(one, PCO_F32, "1,2,%d,%d", back ? 33 : 129, d);
-        conf_cases_in(one, PCO_F32, "1,2,%d,%d", back ? 33 : 129, d);
-        while (back && one->n_inputs < 6) conf_cases_absent(one);
-        if (back) conf_cases_in(one, PCO_F32, "1,2,%d,%d", rows, d);
+        conf_case *one = small_attended(context, op, 1, 2, rows, back ? 33 : 129);
+        small_apart(&one->in[0], back ? 100.0 : 250.0);
         conf_cases_emit(context);
     }
 }
@@ -283,14 +285,7 @@ static void small_apart_attention(conf_cases_context *context, pco_op op)
 /* More heads than keys: neither is the other's number. */
 static void small_heads(conf_cases_context *context, pco_op op)
 {
-    const bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
-    const int d = small_head(back);
-    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-    conf_cases_in(one, PCO_F32, "1,70,1,%d", d);
-    conf_cases_in(one, PCO_F32, "1,70,66,%d", d);
-    conf_cases_in(one, PCO_F32, "1,70,66,%d", d);
-    while (back && one->n_inputs < 6) conf_cases_absent(one);
-    if (back) conf_cases_in(one, PCO_F32, "1,70,1,%d", d);
+    small_attended(context, op, 1, 70, 1, 66);
     conf_cases_emit(context);
 }
 

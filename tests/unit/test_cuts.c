@@ -297,6 +297,10 @@ static void test_norm_matmul(void **state)
         assert_int_equal(a, 3 * 256 + columns * (256 + 64));
         assert_int_equal(b, 3 * 512 + columns * (512 + 64));
     }
+    pco_device smallest = device_of(0);
+    assert_true(runs_norm(&smallest, 4, 256));
+    smallest.gpu.limits.tiles = PCO_GPU_TILES_SMALLEST; /* its tile of four columns is larger */
+    assert_false(runs_norm(&smallest, 4, 256));
 }
 
 /* Columns go along a grid's first dimension and choices along its third, of which a device may have fewer than of
