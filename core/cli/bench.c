@@ -66,8 +66,9 @@ static void bench_print_notes(const bench_figure *f)
 
 static void bench_print(const pco_device_entry *device, const bench_figure *figures, uint32_t count)
 {
-    int variant = 0; /* columns of the longest, with a space in front */
+    int column = 14, variant = 0; /* columns of the longest; of a variant with a space in front */
     for (uint32_t i = 0; i < count; i++) {
+        if ((int)strlen(figures[i].name) > column) column = (int)strlen(figures[i].name);
         const int length = (int)(strlen(figures[i].variant) + strlen(figures[i].set)) + (*figures[i].set ? 1 : 0);
         if (length && length + 1 > variant) variant = length + 1;
     }
@@ -75,14 +76,14 @@ static void bench_print(const pco_device_entry *device, const bench_figure *figu
     for (uint32_t i = 0; i < count; i++) {
         const bench_figure *f = &figures[i];
         char name[128];
-        snprintf(name, sizeof name, "%-14s%s%s%s%s", f->name, *f->variant ? " " : "", f->variant, *f->set ? " " : "",
-                 f->set);
+        snprintf(name, sizeof name, "%-*s%s%s%s%s", column, f->name, *f->variant ? " " : "", f->variant,
+                 *f->set ? " " : "", f->set);
         if (*f->error) {
-            int column = printf("  %-*s ", 14 + variant, name);
-            cli_wrap(f->error, column, column);
+            const int behind = printf("  %-*s ", column + variant, name);
+            cli_wrap(f->error, behind, behind);
             continue;
         }
-        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  ", 14 + variant, name, f->milliseconds, f->rate, f->unit,
+        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  ", column + variant, name, f->milliseconds, f->rate, f->unit,
                f->repetitions);
         bench_print_notes(f);
     }
@@ -218,7 +219,8 @@ const cli_command cli_bench = {
             "softmax work on 4096 x 4096 f32; gemv is one row times 4096 x 4096 weights; each is shown as a\n"
             "fraction of what a copy on the same device moves per second. matmul is 1024^3 in f32, beside\n"
             "OpenBLAS with as many threads when libopenblas.so.0 is installed. attention is 8 heads of 64\n"
-            "over 1,024 positions (attention_row: one query; attention_backward: its gradients) beside its own\n"
+            "over 1,024 positions (attention_row: one query; attention_backward: its gradients), or over few\n"
+            "(attention_row_few: a query of 64 heads of 8 over 128; attention_backward_few: 48) beside its own\n"
             "decomposition into primitives, and so is norm_matmul, an rms_norm and one row times 256 x 256.\n"
             "scatter_add adds 1,024 rows of 4096 to a quarter as many.\n"
             "conv1d takes 80 channels to 384 over 3,000 positions, three at a time.\n"
