@@ -49,12 +49,13 @@ static void own_capitals(char *to, const char *from, size_t length)
     to[length] = 0;
 }
 
-/* DIM_K for each letter of "..,K,2" that has none yet: letters are counted from the last dimension. */
+/* DIM_K for each letter of "..,K,2" that has none yet: letters are counted from the last dimension. "*" and "@" stand
+ * alone, and are none. */
 static void own_letters(own_text *own, const char *dims, size_t length, const pco_tensor *tensor, uint32_t *seen)
 {
     uint32_t from_end = 0;
     for (size_t i = length; i-- > 0;) {
-        if (dims[i] == ',' || dims[i] == '.' || dims[i] == '@' || dims[i] == '*') continue;
+        if (dims[i] == ',' || dims[i] == '.') continue;
         from_end++;
         if (dims[i] < 'A' || dims[i] > 'Z' || (*seen >> (dims[i] - 'A') & 1) || from_end > tensor->rank) continue;
         const char name[] = {'D', 'I', 'M', '_', dims[i], 0};

@@ -289,6 +289,16 @@ static void small_heads(conf_cases_context *context, pco_op op)
     conf_cases_emit(context);
 }
 
+/* A step of today's models: heads of 128, of which three share keys of f16. */
+static void small_step(conf_cases_context *context)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, CONF_RANDOM);
+    conf_cases_in(one, PCO_F32, "1,6,1,128");
+    conf_cases_in(one, PCO_F16, "1,2,129,128");
+    conf_cases_in(one, PCO_F16, "1,2,129,128");
+    conf_cases_emit(context);
+}
+
 /* Sums that variants cut into parts and a shorter one, over rows and columns for a tile: of batches, of either operand
  * transposed, of blocks; then no sum and one column, whose bias is every row's. */
 static void small_parts(conf_cases_context *context)
@@ -345,6 +355,7 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD:
         small_apart_attention(context, op);
         small_heads(context, op);
+        if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) small_step(context);
         break;
     default: break;
     }

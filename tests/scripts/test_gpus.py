@@ -20,18 +20,41 @@ def row(**figures):
 
 
 class Check(unittest.TestCase):
-    def compared(self, before, now, **rest):
+    def compared(self, before, now, whole=True, **rest):
         """What is found, where the baseline has those kernels and the driver says that of these."""
         gpus.read_baselines = lambda: {("one", kernel): figures for kernel, figures in before.items()}
         pipelines = [{"kernel": kernel, **figures} for kernel, figures in now.items()]
         self.said = io.StringIO()
         with contextlib.redirect_stderr(self.said):
-            return gpus.compare([{"gpu": "one", "pipelines": pipelines, **rest}], True)
+            return gpus.compare([{"gpu": "one", "pipelines": pipelines, **rest}], {"one"} if whole else set())
 
     def test_local_memory_where_no_spills_are_counted(self):
         self.assertEqual(self.compared({"a": row(scratch="64")}, {"a": {"scratch": 64}}), [])
         self.assertIn("80 bytes in local memory, 64 before", self.compared({"a": row(scratch="64")}, {"a": {"scratch": 80}})[0])
         self.assertEqual(self.compared({"a": row(spills="0", scratch="0")}, {"a": {"spills": 0, "scratch": 80}}), [])
+
+    def test_spills_and_waves(self):
+        before = {"a": row(spills="2", waves="8")}
+        self.assertEqual(self.compared(before, {"a": {"spills": 2, "waves": 8}}), [])
+        self.assertEqual(self.compared(before, {"a": {"spills": 1, "waves": 9}}), [])
+        self.assertEqual(self.compared(before, {"a": {"spills": 3, "waves": 8}}), ["one: a spills 3 registers, 2 before"])
+        self.assertEqual(self.compared(before, {"a": {"spills": 2, "waves": 7}}), ["one: a fits 7 waves, 8 before"])
+        self.assertEqual(self.compared({}, {"a": {"spills": 1, "waves": 1}}), ["one: a spills 1 registers, 0 before"])
+
+    def test_figures_that_the_driver_no_longer_gives(self):
+        self.assertEqual(self.compared({"a": row(spills="0", waves="8")}, {"a": {"spills": 0}}),
+                         ["one: nothing is said of the waves of a, 8 before"])
+        self.assertEqual(self.compared({"a": row(spills="0", scratch="0")}, {"a": {"scratch": 0}}, whole=False),
+                         ["one: nothing is said of the spills of a, 0 before"])
+
+    def test_kernels_and_pipelines_that_only_one_has(self):
+        before = {"a": row(pipelines="2"), "b": row()}
+        self.assertEqual(len(self.compared(before, {"a": {}, "b": {}})), 1)
+        self.assertIn("a has 1 pipelines, 2 before", self.compared(before, {"a": {}, "b": {}})[0])
+        self.assertEqual(self.compared({"b": row()}, {"a": {}, "b": {}}), ["one: a is not in the baseline: scripts/gpus --write"])
+        self.assertEqual(self.compared({"a": row(), "b": row()}, {"a": {}}),
+                         ["one: no case compiles b any more, which is in the baseline"])
+        self.assertEqual(self.compared(before, {"a": {}}, whole=False), [])
 
     def test_kernels_that_the_build_lacks(self):
         before = {"a": row(), "matmul_matrix_2x2": row(), "attention_matrix_2": row()}
