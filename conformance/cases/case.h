@@ -64,6 +64,7 @@ typedef struct conf_case {
     uint32_t turn; /* how many cases of the op with operands of these types came before it */
     conf_regime regime;
     bool large;     /* not to be held on the host: judged by rows (runner_large.c) */
+    bool every;     /* each variant runs it, in the short tiers, too */
     uint32_t chain; /* 0: one node; else a program of several that share memory (chain.h) */
     uint32_t n_inputs;
     conf_operand in[PCO_MAX_INPUTS];

@@ -242,23 +242,23 @@ static bool conf_run_has_garbage(const conf_case *one)
     return false;
 }
 
-/* Has it numbers that a kernel must not round in blocks? Few kernels would, and each has to show that it does not. */
-static bool conf_run_is_spread(const conf_case *one)
+/* Is it for each kernel? Where a driver got one of them wrong, and of numbers that none must round in blocks. */
+static bool conf_run_is_for_every(const conf_case *one)
 {
-    return one->n_inputs > 1 && one->in[1].fill == CONF_FILL_SPARSE;
+    return one->every || (one->n_inputs > 1 && one->in[1].fill == CONF_FILL_SPARSE);
 }
 
 /* Each variant takes long to compile. In the short tiers the first case with operands of some types runs all of them,
- * the others the first one and, in turn, the odd or the even ones; what a kernel might round in blocks runs all, too;
- * those that other kinds of device would run are for every eighth case and for those with garbage. One that was asked
- * for is run. */
+ * the others the first one and, in turn, the odd or the even ones, but for cases that are for each of them; those that
+ * other kinds of device would run are for every eighth case and for those with garbage. One that was asked for is
+ * run. */
 static bool conf_run_skips(const pco_conformance_options *options, const conf_case *one, uint32_t number,
                            const pco_variant *variant)
 {
     const bool is_short = options->tier == PCO_CONFORMANCE_TINY || options->tier == PCO_CONFORMANCE_QUICK;
     if (!is_short || options->variant) return false;
     if (variant->form != PCO_FORM_OWN) return options->compile_only || (one->id % 8 != 0 && !conf_run_has_garbage(one));
-    return one->turn != 0 && number != 0 && (one->turn + number) % 2 != 0 && !conf_run_is_spread(one);
+    return one->turn != 0 && number != 0 && (one->turn + number) % 2 != 0 && !conf_run_is_for_every(one);
 }
 
 static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants, uint32_t count,
