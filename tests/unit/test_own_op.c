@@ -527,10 +527,12 @@ static void check_runs(const char *device, const pco_op_declaration *declaration
     pco_context_destroy(other);
 }
 
+static const pco_op_range ABOVE = {0.25, 2};
+
 /* The self-test holds a kernel to what the declaration says, and so does a verdict that is kept. */
 static void test_bounds(void **state)
 {
-    static const pco_op_range ABOVE = {0.25, 2}, BOTH = {-2, 2};
+    static const pco_op_range BOTH = {-2, 2};
     (void)state;
     for (char **device = devices; *device; device++) {
         if (!strncmp(*device, "cpu", 3)) continue; /* has no kernels */
@@ -549,6 +551,30 @@ static void test_bounds(void **state)
             one.ranges = &ABOVE, one.magnitude = NULL;
         }
     }
+}
+
+/* Kernels have words of 32 bits: a node whose attribute takes more is not for them. */
+static void test_wide_attributes(void **state)
+{
+    static const struct {
+        double initial;
+        int runs;
+    } EDGES[] = {{INT32_MAX, 1}, {INT32_MAX + 1.0, 0}, {INT32_MIN, 1}, {INT32_MIN - 1.0, 0}};
+    (void)state;
+    for (char **device = devices; *device; device++)
+        for (size_t i = 0; i < sizeof EDGES / sizeof *EDGES && strncmp(*device, "cpu", 3); i++) {
+            const pco_op_attribute edge = {"edge", 0, EDGES[i].initial, "is not looked at"};
+            const pco_op_declaration one = {.size = sizeof one,
+                                            .name = "third",
+                                            .signature = "x:f32[..] -> y:f32[..]",
+                                            .attributes = &edge,
+                                            .n_attributes = 1,
+                                            .compute = third,
+                                            .kernel = THIRD_KERNEL,
+                                            .ranges = &ABOVE,
+                                            .ulps = 400};
+            check_runs(*device, &one, EDGES[i].runs);
+        }
 }
 
 /* What a function says when a node runs ends the run, and the next one is as good as any. */
@@ -602,7 +628,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declarations), cmocka_unit_test(test_dimensions), cmocka_unit_test(test_mangled),
         cmocka_unit_test(test_gradients),    cmocka_unit_test(test_forms),      cmocka_unit_test(test_misuse),
-        cmocka_unit_test(test_failing),      cmocka_unit_test(test_bounds),     cmocka_unit_test(test_lifetime),
+        cmocka_unit_test(test_failing),      cmocka_unit_test(test_bounds),     cmocka_unit_test(test_wide_attributes),
+        cmocka_unit_test(test_lifetime),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
