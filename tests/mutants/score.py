@@ -319,16 +319,23 @@ def sees_unit(course, mutant, worker, tests=plugins.UNITS):
     return None
 
 
-def sees_tuned(course, mutant, worker):
-    """Does another value of a tunable see it? What devices with few registers are given runs here with such a value only."""
+def sees_on_device(course, mutant, worker):
+    """Do the unit tests that run on the device see it? Other values of tunables, which devices with few registers are given
+    and this one is not; operations of one's own, with declarations that no case of the suite has."""
     builder, device = course.builder('vulkan', worker), course.arguments.device
-    program = os.path.join(course.build, 'tests/test_tuned_vulkan')
-    if mutant.family != 'kernels' or not builder.make(mutant):
+    if mutant.family == 'kernels':
+        test, words = 'tuned_vulkan', 'values of tunables'
+    elif mutant.file.endswith('lower_own.c'):
+        test, words = 'own_op', 'unit test own_op'
+    else:
         return None
+    if not builder.make(mutant):
+        return None
+    program = os.path.join(course.build, 'tests/test_' + test)
     done = judging.unit_test(program, 600, [device], course.environment(device, worker))
     if done and judging.unit_test(program, 600, [device], judging.device_environment(course.build, device)):
-        raise SystemExit(f'the unit test tuned_vulkan {device} does not pass without a fault')
-    return f'values of tunables: {done}' if done else None
+        raise SystemExit(f'the unit test {test} {device} does not pass without a fault')
+    return f'{words}: {done}' if done else None
 
 
 def sees_pocl(course, mutant, stages, worker):
@@ -417,7 +424,7 @@ def measure(course, mutant, worker):
             row['outcome'] = 'same'
         # The rest takes minutes, mostly for faults that are none: those are argued away before it, by who looks.
         if row['outcome'] == 'survived' and backend == 'vulkan' and not arguments.alone and mutant.name not in course.argued:
-            by = sees_unit(course, mutant, worker) or sees_tuned(course, mutant, worker)
+            by = sees_unit(course, mutant, worker) or sees_on_device(course, mutant, worker)
             if not by and mutant.kind != 'barrier':
                 by = sees_windows(course, mutant, stages, worker)
             if not by and (mutant.family == 'kernels' or mutant.file.endswith('lower_matmul.c')):
@@ -466,7 +473,7 @@ def print_table(rows, equivalents, without_norm):
                   f'{"-" if without_norm else percent(norm, killed + survived):>10}')
     for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
                         ('sanitizers', 'by sanitizers, which see what the host does to memory'),
-                        ('unit test', 'by unit tests, which lower for devices that are not here'),
+                        ('unit test', 'by unit tests: what is lowered for devices that are not here, operations of one\'s own'),
                         ('values of tunables', 'with another value of a tunable, which devices with few registers have'),
                         ('valgrind', 'by valgrind, which sees what is read and written behind shared memory'),
                         ('PoCL', 'by PoCL, for which there are forms of kernels of its own'),
