@@ -464,6 +464,7 @@ static void configs(void **state)
         "{\"model\": {\"vocab_size\": 64}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"steps\": 9}";
     check_ok(pco_train_config_load(FILE_WITH("good.json", good), &none, &config, &err));
     assert_int_equal(config.steps, 9);
+    assert_true(config.checkpoint_seconds == 600); /* the most that a crash costs by default */
     assert_int_equal(config.data.buckets[0][0], 8);
     pco_data *data;
     cJSON *document;
