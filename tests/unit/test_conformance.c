@@ -2,6 +2,7 @@
  */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "isolate/isolate.h"
 #include "run/result.h"
 #include "isolate/wire.h"
@@ -273,6 +275,54 @@ static void test_gone(void **state)
     }
 }
 
+/* Runs with a script as its worker, whose $1 says that a variant of the first case has begun. A run that would go on
+ * for ever is cut, with another message. */
+static void check_ends(const char *script, const char *says, uint32_t crashed)
+{
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_TINY, .ops = "mul"};
+    const pco_device_info info = {.name = "Toy"};
+    const pco_conformance_device device = {.id = "toy:0", .info = &info};
+    pco_conformance_case one = record(PCO_CASE_PASS);
+    pco_conformance_result result;
+    pco_writer text = {0};
+    pco_json_writer writer = {.out = &text};
+    conf_list list;
+    pco_error err = {""};
+    assert_int_equal(conf_list_make(&list, &options, &info, &err), PCO_OK);
+    one.id = list.items[0].id;
+    conf_list_clear(&list);
+    pco_json_begin_object(&writer);
+    pco_json_key(&writer, "kind");
+    pco_json_write_string(&writer, "begin");
+    conf_wire_write(&writer, &one);
+    pco_json_end_object(&writer);
+    char *const command[] = {(char *)"/bin/sh", (char *)"-c", (char *)(uintptr_t)script,
+                             (char *)"worker",  text.data,    NULL};
+    pco_conformance_isolation isolation = {
+        .command = command, .jobs = 1, .timeout = 20, .deadline = pco_seconds() + 20};
+    assert_int_equal(pco_conformance_run_isolated(&options, &isolation, &device, &result, &err), PCO_ERROR_INTERNAL);
+    if (!strstr(err.message, says)) fail_msg("'%s' has no '%s'", err.message, says);
+    assert_int_equal(result.count[PCO_CASE_CRASHED], crashed);
+    pco_conformance_clear(&result, 1);
+    pco_writer_release(&text);
+}
+
+/* Nothing is done again for ever: not a case in which each worker ends, nor a group that no worker takes. */
+static void test_endless(void **state)
+{
+    (void)state;
+    static const char ready[] = "'{\"kind\": \"ready\", \"number\": 0}' >&4";
+    char script[200], says[100];
+    signal(SIGPIPE, SIG_IGN); /* as the program does */
+    snprintf(script, sizeof script, "echo %s; read -r questions <&3; read -r group <&3; printf '%%s\\n' \"$1\" >&4",
+             ready);
+    snprintf(says, sizeof says, "was begun %d times without an end", CONF_MAX_BEGUN);
+    check_ends(script, says, CONF_MAX_BEGUN);
+    snprintf(script, sizeof script, "exec 3<&-; echo %s; exec sleep 30", ready);
+    snprintf(says, sizeof says, "%d workers in a row ended when they were to begin", CONF_MAX_HANDED);
+    check_ends(script, says, 0);
+}
+
 /* ---- waivers ---- */
 
 static pco_status waivers_of(const char *text, pco_conformance_waivers **waivers, pco_error *err)
@@ -399,9 +449,10 @@ static void test_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wire),   cmocka_unit_test(test_wire_refuses), cmocka_unit_test(test_queue),
-        cmocka_unit_test(test_bans),   cmocka_unit_test(test_waivers),      cmocka_unit_test(test_waivers_refuse),
-        cmocka_unit_test(test_rounds), cmocka_unit_test(test_silent_reset), cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_wire),    cmocka_unit_test(test_wire_refuses), cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_bans),    cmocka_unit_test(test_waivers),      cmocka_unit_test(test_waivers_refuse),
+        cmocka_unit_test(test_rounds),  cmocka_unit_test(test_silent_reset), cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_endless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
