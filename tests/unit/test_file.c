@@ -1,5 +1,5 @@
-/* What a write does where the path leads to no plain file, or where what was written is not what was meant; and the
- * writer, which keeps its first error. */
+/* What a write does where the path leads to no plain file, where what was written is not what was meant, or where
+ * something lies in its way; and the writer, which keeps its first error. */
 #define CHECK_FOLDER
 #include "check.h"
 
@@ -8,17 +8,38 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int damages; /* files, between being written and being read back */
+static int damages;              /* files, between being written and being read back */
+static int known;                /* so many draws of random bytes give zeros */
+static char temporary[PATH_MAX]; /* the file that was synced last */
 
 /* In place of the C library's, for whatever this program links. */
 int fsync(int fd)
 {
+    char link[64];
+    struct stat st;
     if (damages) assert_int_equal(pwrite(fd, "X", 1, 0), 1);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        const ssize_t length = readlink(link, temporary, sizeof temporary - 1);
+        assert_true(length > 0);
+        temporary[length] = 0;
+    }
     return (int)syscall(SYS_fsync, fd);
+}
+
+ssize_t getrandom(void *bytes, size_t size, unsigned flags)
+{
+    if (known == 0) return syscall(SYS_getrandom, bytes, size, flags);
+    known--;
+    memset(bytes, 0, size);
+    return (ssize_t)size;
 }
 
 static const char *in_folder(const char *name)
@@ -151,6 +172,44 @@ static void checked(void **state)
     check_holds("checked", "new");
 }
 
+/* No one who can write to the folder can lay a link or a file where the next write would begin: its name cannot be
+ * known, and what is there already is left alone. */
+static void temporaries(void **state)
+{
+    (void)state;
+    char before[sizeof temporary];
+    check_ok(pco_file_write(in_folder("drawn"), "old", 3, &err));
+    memcpy(before, temporary, sizeof before);
+    check_ok(pco_file_write(in_folder("drawn"), "old", 3, &err));
+    assert_string_not_equal(before, temporary);
+    check_ok(pco_file_write(in_folder("victim"), "victim", 6, &err));
+    for (int held = 0; held < 2; held++) { /* a link; a file that another process is writing */
+        known = 1;
+        check_ok(pco_file_write(in_folder("drawn"), "old", 3, &err));
+        memcpy(before, temporary, sizeof before);
+        const char *name = strrchr(before, '/') + 1;
+        int fd = -1;
+        if (held) {
+            fd = open(before, O_RDWR | O_CREAT | O_EXCL, 0600);
+            assert_int_equal(write(fd, "victim", 6), 6);
+            assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+        } else {
+            assert_int_equal(symlink("victim", before), 0);
+        }
+        known = 1; /* the next draw gives another name */
+        check_ok(pco_file_write(in_folder("drawn"), "new", 3, &err));
+        check_holds("drawn", "new");
+        known = INT_MAX;
+        check_fails(pco_file_write(in_folder("drawn"), "newer", 5, &err), PCO_ERROR_IO, "cannot create");
+        known = 0;
+        check_holds("drawn", "new");
+        assert_true(kind(name) == (held ? S_IFREG : S_IFLNK));
+        check_holds(name, "victim"); /* also where the link leads */
+        assert_int_equal(unlink(before), 0);
+        if (held) close(fd);
+    }
+}
+
 static void writer(void **state)
 {
     (void)state;
@@ -201,10 +260,8 @@ static void writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links),
-        cmocka_unit_test(straight),
-        cmocka_unit_test(checked),
-        cmocka_unit_test(writer),
+        cmocka_unit_test(links),       cmocka_unit_test(straight), cmocka_unit_test(checked),
+        cmocka_unit_test(temporaries), cmocka_unit_test(writer),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
