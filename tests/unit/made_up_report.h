@@ -114,7 +114,12 @@ static pco_conformance_report make_report(const char *ops, uint32_t devices, boo
                                                   .compute = PCO_CONTRACT_F64,
                                                   .div_ulp = 2.5f,
                                                   .rsqrt_ulp = 0.1f,
-                                                  .function_ulp = 16}};
+                                                  .function_ulp = 16},
+                                     .vendor_id = 0x1AE0,
+                                     .device_id = 0xC0DE5,
+                                     .api = "Vulkan 1.3.230 <a>",
+                                     .driver_version = "0.0.1 <v>",
+                                     .driver_file = "/usr/lib/lib<toy>.so"};
         report.devices[i] = (pco_conformance_device){.info = &infos[i], .id = IDS[i]};
         *result = (pco_conformance_result){.device_id = IDS[i],
                                            .tier = PCO_CONFORMANCE_TINY,

@@ -67,8 +67,42 @@ static void test_constants(void **state)
     pco_conformance_report_clear(&report);
 }
 
+static void in_device(const written *files, const char *name, const char *text)
+{
+    const cJSON *device = cJSON_GetObjectItem(files->device, "device");
+    const char *found = cJSON_GetStringValue(cJSON_GetObjectItem(device, name));
+    if (!found || strcmp(found, text) != 0) fail_msg("%s: '%s', expected '%s'", name, found ? found : "(none)", text);
+}
+
+/* What a result can be traced to a driver by. */
+static void test_driver(void **state)
+{
+    (void)state;
+    pco_conformance_report report = make_report("neg", 1, false);
+    pco_device_info *info = report.infos;
+    written files = write_report(&report);
+    in_device(&files, "driver_file", "/usr/lib/lib<toy>.so");
+    in_device(&files, "driver_version", "0.0.1 <v>");
+    in_device(&files, "api", "Vulkan 1.3.230 <a>");
+    in_device(&files, "vendor_id", "0x1ae0");
+    in_device(&files, "device_id", "0xc0de5");
+    on_page(&files, "<dt>driver&rsquo;s version</dt><dd>0.0.1 &#60;v&#62;</dd>"
+                    "<dt>driver&rsquo;s file</dt><dd>/usr/lib/lib&#60;toy&#62;.so</dd>"
+                    "<dt>interface</dt><dd>Vulkan 1.3.230 &#60;a&#62;</dd>"
+                    "<dt>ids</dt><dd>vendor 0x1ae0, device 0xc0de5</dd>");
+    written_clear(&files);
+    info->vendor_id = info->device_id = 0; /* unknown: the page does not say it */
+    info->api[0] = info->driver_version[0] = info->driver_file[0] = 0;
+    files = write_report(&report);
+    in_device(&files, "driver_file", "");
+    in_device(&files, "vendor_id", "0x0000");
+    on_page(&files, "<dt>driver</dt><dd>toy 1.0 &#34;beta&#34;</dd><dt>type</dt>");
+    written_clear(&files);
+    pco_conformance_report_clear(&report);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_constants)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_constants), cmocka_unit_test(test_driver)};
     return cmocka_run_group_tests_name("report_page", tests, check_make_folder, check_remove_folder);
 }
