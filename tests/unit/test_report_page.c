@@ -101,8 +101,53 @@ static void test_driver(void **state)
     pco_conformance_report_clear(&report);
 }
 
+/* All cases of an op end in `state`. */
+static void op_ends(pco_conformance_result *result, uint32_t op, pco_conformance_state state)
+{
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        pco_conformance_case *one = &result->cases[i];
+        if (one->op != op) continue;
+        result->count[one->state]--, result->count[state]++;
+        one->state = state;
+        snprintf(one->detail, sizeof one->detail, "no unit for %s", one->op_name);
+    }
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        pco_conformance_op *row = &result->ops[i];
+        if (row->op != op) continue;
+        const uint32_t cases = row->count[PCO_CASE_PASS];
+        memset(row->count, 0, sizeof row->count);
+        row->count[state] = cases;
+    }
+}
+
+/* The table of verdicts has what was tested; the rest is one line below it, and reasons further down. */
+static void test_refused(void **state)
+{
+    (void)state;
+    pco_conformance_report report = make_report("neg,add,softmax", 1, false);
+    written files = write_report(&report);
+    on_page(&files, "<tr><td class=\"op\">add</td><td class=\"verdict\">");
+    assert_null(strstr(files.page, "more operations were only refused"));
+    written_clear(&files);
+    op_ends(&report.results[0], PCO_OP_ADD, PCO_CASE_UNSUPPORTED);
+    op_ends(&report.results[0], PCO_OP_SOFTMAX, PCO_CASE_NOT_PROMISED);
+    files = write_report(&report);
+    on_page(&files, "<tr><td class=\"op\">neg</td><td class=\"verdict\"><span class=\"pill pass\">pass</span>");
+    on_page(&files,
+            "</tbody></table>\n<p class=\"note\">2 more operations were only refused, or are not promised: see below.");
+    assert_null(strstr(files.page, "<td class=\"op\">add</td><td class=\"verdict\">"));
+    assert_null(strstr(files.page, "<td class=\"op\">softmax</td><td class=\"verdict\">"));
+    const char *below = strstr(files.page, "see below");
+    assert_non_null(strstr(below, "<td>no unit for add</td>"));
+    assert_non_null(strstr(below, "<td>no unit for softmax</td>"));
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(files.device, "ops")), 3);
+    written_clear(&files);
+    pco_conformance_report_clear(&report);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_constants), cmocka_unit_test(test_driver)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_constants), cmocka_unit_test(test_driver),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("report_page", tests, check_make_folder, check_remove_folder);
 }
