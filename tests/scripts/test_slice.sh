@@ -1,6 +1,7 @@
 #!/bin/bash
 # Which slice of a tier does scripts/test take? Each commit the next; any, but always the same, in a shallow clone; one
-# without git, too. And is SwiftShader, one of the drivers that take them, fetched by every run?
+# without git, too. Does scripts/test say which, and does --all take all of them? And is SwiftShader, one of the drivers
+# that take slices, fetched by every run?
 #
 #   test_slice.sh SOURCE
 set -u
@@ -32,6 +33,40 @@ check "without git: the day" "$(slice_of 4)" "$(($(date +%s) / 86400 % 4 + 1))/4
 mkdir "$build/tree/inside"
 root=$build/tree/inside
 check "a copy in somebody else's tree: the day" "$(slice_of 4)" "$(($(date +%s) / 86400 % 4 + 1))/4"
+
+# scripts/test in the tree of five commits, where steps are only noted, as "GROUP: NAME COMMAND ...".
+root=$build/tree
+mkdir "$root/scripts"
+ln -s "$1"/scripts/{test,checks.sh,roots.sh} "$root/scripts"
+touch "$root/meson.options" "$root/scripts/results.py"
+printf '#!/bin/sh\n' | tee "$root/scripts/setup-debian" > "$root/scripts/fetch-models"
+chmod +x "$root/scripts/"{setup-debian,fetch-models}
+cat > "$root/scripts/common.sh" << TEXT
+. "$1/scripts/common.sh"
+root=$root
+step() { echo "\$1: \${*:2}" >> "$build/steps"; failed=0; }
+skip() { step "\$1" skipped; }
+have_device() { true; }
+tests_listed() { seq 40; }
+find_python() { :; }
+prepare_drivers() { :; }
+fetch_swiftshader() { :; }
+TEXT
+# steps_of DEVICE: the commands that judge it
+steps_of() { sed -n "s/^$1: conformance.* on_device $1 //p" "$build/steps" | tr '\n' ';'; }
+said=$("$root/scripts/test" --build "$root/build" 2>&1)
+check "scripts/test says its slice" "$(grep -c 'get slice 6/16 of the quick tier' <<< "$said")" 1
+check "and how to run it again" "$(grep -c 'conformance .*--tier quick --slice 6/16$' <<< "$said")" 1
+check "a slow device takes it" "$(steps_of opencl:pocl)" "conformance tiny;conformance quick --slice 6/16;"
+check "so does SwiftShader" "$(steps_of vulkan:swiftshader)" "conformance tiny;conformance quick --slice 6/16;"
+check "a fast one takes the whole tier" "$(steps_of cpu:native)" "conformance quick;"
+rm "$build/steps"
+said=$("$root/scripts/test" --all --build "$root/build" 2>&1)
+check "--all: no slice is said" "$(grep -c slice <<< "$said")" 0
+for device in opencl:pocl vulkan:swiftshader cpu:native; do
+  check "--all: $device takes the whole tier" "$(steps_of $device)" "conformance quick;"
+done
+check "--all: no step takes a slice" "$(grep -c slice "$build/steps")" 0
 
 mkdir "$build/bin"
 cat > "$build/bin/apt-get" << 'TEXT'
