@@ -113,10 +113,8 @@ static void conf_html_ops(pco_writer *out, const pco_conformance_result *result)
     }
     pco_write_text(out, "</tbody></table>\n");
     if (refused)
-        pco_print(out,
-                  "<p class=\"note\">%" PRIu32
-                  " more operations were only refused, or are not promised: see below.</p>\n",
-                  refused);
+        pco_print(out, "<p class=\"note\">%" PRIu32 " more operation%s only refused, or not promised: see below.</p>\n",
+                  refused, refused == 1 ? " was" : "s were");
 }
 
 /* Bounds that may be wider than they need be. */
