@@ -163,7 +163,7 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
                              .variant = arguments->variant,
                              .tunables = arguments->tunables};
         if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
-        fprintf(stderr, "%s ...\n", device->id);
+        cli_note("%s ...\n", device->id);
         uint32_t n = 1;
         if (strcmp(arguments->what, "overhead") == 0)
             bench_overhead(registry, device->id, arguments->python, arguments->seconds, figures);

@@ -82,13 +82,12 @@ int bench_blas_open(bench_blas *blas, uint32_t threads)
         setenv("OPENBLAS_CORETYPE", BEST[here], 0); /* the pool's threads are idle; the user's own choice stays */
         if (!blas_load(blas)) return 0;
         if (strcmp(first, blas->core) == 0)
-            fprintf(stderr,
-                    "OpenBLAS runs the kernels of %s, and this processor could run those of %s: "
-                    "OPENBLAS_CORETYPE=%s\n",
-                    first, BEST[here], BEST[here]);
+            cli_note("OpenBLAS runs the kernels of %s, and this processor could run those of %s: "
+                     "OPENBLAS_CORETYPE=%s\n",
+                     first, BEST[here], BEST[here]);
         else
-            fprintf(stderr, "OpenBLAS does not know this processor and chose the kernels of %s: those of %s are used\n",
-                    first, blas->core);
+            cli_note("OpenBLAS does not know this processor and chose the kernels of %s: those of %s are used\n", first,
+                     blas->core);
     }
     blas->set_threads((int)threads);
     return 1;

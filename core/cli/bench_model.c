@@ -206,7 +206,7 @@ static int bench_model_devices(const bench_arguments *arguments, pco_context *co
     if (!runners) return status;
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
         runners[i].device = &devices[i];
-        fprintf(stderr, "%s ...\n", runners[i].device->id);
+        cli_note("%s ...\n", runners[i].device->id);
         bench_open(&runners[i], context, arguments);
     }
     if (!cli_interrupted()) bench_rounds(runners, count, arguments->seconds);

@@ -213,7 +213,7 @@ static void overhead_first(overhead_peer *peer, const char *device, char *text, 
     for (int i = -1; i < OVERHEAD_FIRST; i++) {
         const double found = overhead_ask(peer, line, about, sizeof about);
         if (found <= 0) {
-            fprintf(stderr, "a function in Python: %s\n", about);
+            cli_note("a function in Python: %s\n", about);
             return;
         }
         if (i >= 0) seconds[i] = found, processor[i] = strtod(about, NULL);
@@ -246,7 +246,7 @@ static pco_status overhead_device(pco_registry *registry, const char *device, ov
             used += (size_t)snprintf(figure->peer + used, sizeof figure->peer - used, "%s%s %.20s %.3f ms (%.2f x)",
                                      used ? ", " : "", OVERHEAD_PEERS[i], about[i], 1e3 * others[i], others[i] / own);
         else
-            fprintf(stderr, "%s: %s\n", OVERHEAD_PEERS[i], about[i]);
+            cli_note("%s: %s\n", OVERHEAD_PEERS[i], about[i]);
         if (others[i] > 0 && (figure->ratio == 0 || others[i] / own < figure->ratio)) figure->ratio = others[i] / own;
         if (used >= sizeof figure->peer) used = sizeof figure->peer - 1;
     }

@@ -53,11 +53,10 @@ static void chat_statistics(const chat *c, const pco_generate_stats *stats)
     size_t used = 0;
     (void)pco_sequence_ids(c->sequence, &used);
     const double read = stats->prompt_seconds, wrote = stats->generation_seconds;
-    fprintf(stderr,
-            "(%" PRId64 " tokens read, %.3f s, %.1f tokens/s; %" PRId64
-            " written, %.3f s, %.1f tokens/s; context %zu of %" PRId64 ")\n",
-            stats->prompt_tokens, read, read > 0 ? (double)stats->prompt_tokens / read : 0, stats->generated_tokens,
-            wrote, wrote > 0 ? (double)stats->generated_tokens / wrote : 0, used, c->context);
+    cli_note("(%" PRId64 " tokens read, %.3f s, %.1f tokens/s; %" PRId64
+             " written, %.3f s, %.1f tokens/s; context %zu of %" PRId64 ")\n",
+             stats->prompt_tokens, read, read > 0 ? (double)stats->prompt_tokens / read : 0, stats->generated_tokens,
+             wrote, wrote > 0 ? (double)stats->generated_tokens / wrote : 0, used, c->context);
 }
 
 /* Leaves out the oldest turns until the messages leave room for an answer: what -n asks for, or an eighth of the
@@ -81,8 +80,8 @@ static pco_status chat_fit(chat *c, pco_error *err)
         forgotten += more;
     }
     if (forgotten)
-        fprintf(stderr, "(the context of %" PRId64 " tokens is full: the %zu oldest messages were left out)\n",
-                c->context, forgotten);
+        cli_note("(the context of %" PRId64 " tokens is full: the %zu oldest messages were left out)\n", c->context,
+                 forgotten);
     return status;
 }
 
@@ -125,8 +124,7 @@ static pco_status chat_ask(chat *c, const char *question, pco_error *err)
         return status;
     }
     if (!c->broken && (putchar('\n') == EOF || fflush(stdout) != 0)) c->broken = 1;
-    if (stats.stop_reason == PCO_STOP_CONTEXT)
-        fprintf(stderr, "(the context of %" PRId64 " tokens is full)\n", c->context);
+    if (stats.stop_reason == PCO_STOP_CONTEXT) cli_note("(the context of %" PRId64 " tokens is full)\n", c->context);
     if (c->arguments->stats) chat_statistics(c, &stats);
     return chat_keep(c, err);
 }
@@ -163,14 +161,14 @@ static pco_status chat_clear(chat *c, const char *rest, pco_error *err)
 static pco_status chat_save(chat *c, const char *rest, pco_error *err)
 {
     pco_status status = cli_talk_save(&c->talk, rest, err);
-    if (!status) fprintf(stderr, "(%zu messages in %s)\n", c->talk.count, rest);
+    if (!status) cli_note("(%zu messages in %s)\n", c->talk.count, rest);
     return status;
 }
 
 static pco_status chat_load(chat *c, const char *rest, pco_error *err)
 {
     pco_status status = cli_talk_load(&c->talk, rest, err);
-    if (!status) fprintf(stderr, "(%zu messages from %s)\n", c->talk.count, rest);
+    if (!status) cli_note("(%zu messages from %s)\n", c->talk.count, rest);
     return status;
 }
 
@@ -290,8 +288,8 @@ static int chat_run(chat *c, const char *template)
         if (c->interactive) {
             pco_model_info info = {.size = sizeof info};
             pco_model_describe(c->model, &info);
-            fprintf(stderr, "%s, %s, context %" PRId64 "; /help lists commands, Ctrl-D ends\n", info.architecture,
-                    info.device, c->context);
+            cli_note("%s, %s, context %" PRId64 "; /help lists commands, Ctrl-D ends\n", info.architecture, info.device,
+                     c->context);
         }
         status = c->lines ? chat_loop(c) : CLI_FAILED;
         cli_lines_close(c->lines);
@@ -340,7 +338,7 @@ static int chat_main(int argc, char **argv)
             status = chat_run(&c, template);
         else
             status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
-        if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+        if (cli_interrupted()) cli_note("interrupted\n");
         pco_model_close(c.model);
         pco_context_destroy(context);
         status = cli_exit_status(status);

@@ -18,6 +18,20 @@ void cli_error(const char *format, ...)
     fprintf(stderr, "portico: %s\n", line);
 }
 
+void cli_note(const char *format, ...)
+{
+    char line[PCO_PRINTABLE_LINE];
+    const size_t end = strlen(format);
+    const int ends = end && format[end - 1] == '\n';
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (ends && length > 0 && (size_t)length < sizeof line) line[length - 1] = 0;
+    pco_printable_line(line, sizeof line);
+    fprintf(stderr, ends ? "%s\n" : "%s", line);
+}
+
 void cli_text(FILE *out, const char *text)
 {
     char shown[4 * PCO_PRINTABLE_MOST];

@@ -37,6 +37,10 @@ extern const cli_command *const cli_commands[];
 /* "portico: ..." on stderr, one line: control characters in it become escapes. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What is no error, on stderr: a line, or a part of one. Control characters in it become escapes, but for a newline at
+ * the end of `format`. */
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Somebody else's text on one line: control characters become escapes. */
 void cli_text(FILE *out, const char *text);
 

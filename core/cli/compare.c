@@ -196,7 +196,7 @@ static int compare_all(const compare_arguments *arguments, pco_context *context,
         const compare_result *reference = done ? &results[0] : NULL;
         snprintf(r->device, sizeof r->device, "%s", entries[done].id);
         compare_name(r->name, sizeof r->name, &entries[done]);
-        fprintf(stderr, "%s ...\n", r->device);
+        cli_note("%s ...\n", r->device);
         compare_device(arguments, context, r, reference);
         r->same = r->status == PCO_OK;
         if (!r->status && reference) {
@@ -209,7 +209,7 @@ static int compare_all(const compare_arguments *arguments, pco_context *context,
             break; /* there is nothing to compare with */
         }
     }
-    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    if (cli_interrupted()) cli_note("interrupted\n");
     if (done && arguments->json) {
         const int printed = compare_json(results, done);
         if (printed) status = printed;

@@ -215,10 +215,10 @@ int conformance_print_compiled(const conformance_arguments *arguments, const pco
     fflush(stdout);
     const pco_conformance_verdict verdict = pco_conformance_judge(results, count);
     const int failed = verdict == PCO_VERDICT_FAIL || interrupted;
-    fprintf(stderr, "conformance: %s; nothing was run\n",
-            failed      ? "FAILED"
-            : pipelines ? "all of it compiles"
-                        : "NOTHING COMPILED: the device's plugin describes no kernels; choose another with "
-                          "--devices, such as vulkan or opencl");
+    cli_note("conformance: %s; nothing was run\n",
+             failed      ? "FAILED"
+             : pipelines ? "all of it compiles"
+                         : "NOTHING COMPILED: the device's plugin describes no kernels; choose another with "
+                           "--devices, such as vulkan or opencl");
     return failed ? CLI_FAILED : pipelines ? CLI_OK : CLI_USAGE;
 }

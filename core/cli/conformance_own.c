@@ -48,20 +48,19 @@ static int own_tell(const conformance_arguments *arguments, const pco_operation 
     if (conf_cases_own_coverage(operation, arguments->options.tier, &coverage, &err)) return cli_fail(&err), CLI_USAGE;
     if (arguments->internal) return CLI_OK;
     if (d->gradient && conf_own_gradient_judge(operation, &gradient, &err)) return cli_fail(&err);
-    fprintf(stderr, "conformance: %s: %" PRIu32 " cases", d->name, coverage.cases);
+    cli_note("conformance: %s: %" PRIu32 " cases", d->name, coverage.cases);
     if (coverage.tried < coverage.combinations)
-        fprintf(stderr, ", types in %" PRIu64 " of %" PRIu64 " combinations: each pair of two letters' types",
-                coverage.tried, coverage.combinations);
-    if (coverage.refused) fprintf(stderr, ", %" PRIu32 " more are refused by its function shape", coverage.refused);
-    if (d->n_attributes && !d->n_settings)
-        fprintf(stderr, "; attributes at their initial values: it lists no settings");
+        cli_note(", types in %" PRIu64 " of %" PRIu64 " combinations: each pair of two letters' types", coverage.tried,
+                 coverage.combinations);
+    if (coverage.refused) cli_note(", %" PRIu32 " more are refused by its function shape", coverage.refused);
+    if (d->n_attributes && !d->n_settings) cli_note("; attributes at their initial values: it lists no settings");
     if (!d->gradient)
         fputs("; it has no gradient\n", stderr);
     else if (gradient.right)
-        fprintf(stderr, "; its gradient is right in %" PRIu32 " cases, at most %.2g of the bound\n", gradient.cases,
-                gradient.worst);
+        cli_note("; its gradient is right in %" PRIu32 " cases, at most %.2g of the bound\n", gradient.cases,
+                 gradient.worst);
     else
-        fprintf(stderr, "; its gradient is WRONG: %s\n", gradient.detail);
+        cli_note("; its gradient is WRONG: %s\n", gradient.detail);
     if (!gradient.right) arguments->own->failed = 1;
     return CLI_OK;
 }

@@ -145,17 +145,17 @@ void conformance_print_failures(const pco_conformance_result *result, uint32_t m
 }
 
 /* Expectations that the run did not meet. */
-static void conformance_waivers(const pco_conformance_waivers *waivers, FILE *file)
+static void conformance_waivers(const pco_conformance_waivers *waivers)
 {
     const pco_conformance_waiver *rows;
     uint32_t count = waivers ? pco_conformance_waivers_list(waivers, &rows) : 0;
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].passed && !rows[i].waived)
-            fprintf(file, "waiver of line %u is no longer needed: all that it covers passed (%u): %s\n", rows[i].line,
-                    rows[i].passed, rows[i].reason);
+            cli_note("waiver of line %u is no longer needed: all that it covers passed (%u): %s\n", rows[i].line,
+                     rows[i].passed, rows[i].reason);
         else if (rows[i].passed)
-            fprintf(file, "waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
-                    rows[i].line, rows[i].passed, rows[i].waived, rows[i].reason);
+            cli_note("waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
+                     rows[i].line, rows[i].passed, rows[i].waived, rows[i].reason);
     }
 }
 
@@ -215,17 +215,17 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
         }
     }
     fflush(stdout);
-    conformance_waivers(waivers, stderr);
+    conformance_waivers(waivers);
     if (cli_report_end(&arguments->report, &arguments->options, results, devices, count, reproducers)) interrupted = 1;
     pco_conformance_verdict verdict = pco_conformance_judge(results, count);
     uint32_t unopened = 0;
     for (uint32_t i = 0; i < count; i++) unopened += results[i].not_opened != 0;
-    fprintf(stderr, "conformance: %s",
-            verdict == PCO_VERDICT_FAIL || interrupted ? unopened ? "FAILED: a device could not be opened" : "FAILED"
-            : verdict == PCO_VERDICT_PASS              ? "passed"
-                                                       : "NOTHING TESTED on a device");
+    cli_note("conformance: %s", verdict == PCO_VERDICT_FAIL || interrupted
+                                    ? unopened ? "FAILED: a device could not be opened" : "FAILED"
+                                : verdict == PCO_VERDICT_PASS ? "passed"
+                                                              : "NOTHING TESTED on a device");
     uint32_t all, tested = pco_conformance_tested(results, count, &all);
-    if (tested < all) fprintf(stderr, "; %u of %u cases tested, the others refused or not promised", tested, all);
+    if (tested < all) cli_note("; %u of %u cases tested, the others refused or not promised", tested, all);
     fputc('\n', stderr);
     if (verdict == PCO_VERDICT_FAIL || interrupted) return CLI_FAILED;
     return verdict == PCO_VERDICT_PASS ? CLI_OK : CLI_USAGE;

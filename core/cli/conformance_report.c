@@ -169,8 +169,8 @@ int cli_report_end(const cli_report *report, const pco_conformance_options *opti
         if (pco_conformance_report_write(report->folder, &now, report->baseline ? &comparison : NULL, &err))
             status = cli_fail(&err);
         else
-            fprintf(stderr, "report: %s%sreport.html, report.json, junit.xml\n", report->folder,
-                    report->folder[strlen(report->folder) - 1] == '/' ? "" : "/");
+            cli_note("report: %s%sreport.html, report.json, junit.xml\n", report->folder,
+                     report->folder[strlen(report->folder) - 1] == '/' ? "" : "/");
     }
     pco_conformance_comparison_clear(&comparison);
     return status;
@@ -459,11 +459,11 @@ int cli_report_verify(cli_report *report, const cli_report_rerun *rerun)
     if (found && status == CLI_OK) status = CLI_FAILED;
     if (!report->json && !report->rerun)
         printf("  Digests show alteration, not fraud: --rerun N repeats N cases on the device.\n");
-    fprintf(stderr, "conformance --verify: %s\n",
-            findings.count[PCO_FINDING_ALTERED]                                           ? "ALTERED"
-            : findings.count[PCO_FINDING_INCOMPLETE] || findings.count[PCO_FINDING_SUITE] ? "INCOMPLETE"
-            : status                                                                      ? "FAILED"
-                                                                                          : "good");
+    cli_note("conformance --verify: %s\n", findings.count[PCO_FINDING_ALTERED] ? "ALTERED"
+                                           : findings.count[PCO_FINDING_INCOMPLETE] || findings.count[PCO_FINDING_SUITE]
+                                               ? "INCOMPLETE"
+                                           : status ? "FAILED"
+                                                    : "good");
     pco_conformance_report_clear(&checked);
     pco_conformance_findings_clear(&findings);
     return status;

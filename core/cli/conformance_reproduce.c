@@ -82,8 +82,8 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
                                       : "; for this folder it was run again: ",
              child.exited ? "" : how);
     if (!child.exited)
-        fprintf(stderr, "%s: %s #%08x [%s]: %s while its reproducer was made: it has no kernels and no program\n",
-                device->id, one->op_name, one->id, one->variant, how);
+        cli_note("%s: %s #%08x [%s]: %s while its reproducer was made: it has no kernels and no program\n", device->id,
+                 one->op_name, one->id, one->variant, how);
     pco_status status = pco_conformance_write_reproducer(device, options, &told, PCO_REPRODUCER_NO_DEVICE, path, &err);
     if (status) cli_error("%s: %s", path, err.message);
     return status == PCO_OK                  ? REPRODUCE_WRITTEN
@@ -105,11 +105,10 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
         ends[reproduce_one(wanted, device, one, options)]++;
     }
     if (due)
-        fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, ends[REPRODUCE_WRITTEN], due,
-                wanted->folder);
+        cli_note("%s: %u of %u reproducers written to %s\n", device->id, ends[REPRODUCE_WRITTEN], due, wanted->folder);
     if (ends[REPRODUCE_TOO_LARGE])
-        fprintf(stderr, "%s: %u cases have no reproducer: too large; their commands repeat them\n", device->id,
-                ends[REPRODUCE_TOO_LARGE]);
+        cli_note("%s: %u cases have no reproducer: too large; their commands repeat them\n", device->id,
+                 ends[REPRODUCE_TOO_LARGE]);
     return ends[REPRODUCE_FAILED] == 0;
 }
 

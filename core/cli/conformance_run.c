@@ -24,15 +24,15 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
     const pco_conformance_case *last = progress->last;
     if (watch->arguments->verbose) {
         cli_progress_end(&watch->progress);
-        fprintf(stderr, "%s %s #%08x %s [%s]: %s, error/bound %.3g%s%s\n", progress->device->id, last->op_name,
-                last->id, last->label, last->variant, pco_conformance_state_name(last->state), last->ratio,
-                *last->detail ? ": " : "", last->detail);
+        cli_note("%s %s #%08x %s [%s]: %s, error/bound %.3g%s%s\n", progress->device->id, last->op_name, last->id,
+                 last->label, last->variant, pco_conformance_state_name(last->state), last->ratio,
+                 *last->detail ? ": " : "", last->detail);
     }
     if (pco_conformance_state_is_bad(last->state)) {
         if (watch->failed++ < 3 && !watch->arguments->verbose) {
             cli_progress_end(&watch->progress);
-            fprintf(stderr, "%s: %s: %s: %s\n", progress->device->id, last->op_name,
-                    pco_conformance_state_name(last->state), last->repeat);
+            cli_note("%s: %s: %s: %s\n", progress->device->id, last->op_name, pco_conformance_state_name(last->state),
+                     last->repeat);
         }
         snprintf(watch->unit, sizeof watch->unit, "cases, %u bad,", watch->failed);
     }
@@ -388,7 +388,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     if (!cli_interrupted()) cli_forget_signals();
     judged = done + conformance_broken(&run, broken, devices + done, results + done);
     if (!conformance_write_reproducers(arguments, devices, results, done, folders)) run.failed = 1;
-    if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
+    if (run.resumed) cli_note("conformance: %u cases were in the log already\n", run.resumed);
     if (cli_interrupted() && !soak) cli_error("interrupted");
     status = arguments->options.compile_only
                  ? conformance_print_compiled(arguments, results, devices, judged,

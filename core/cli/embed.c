@@ -153,7 +153,7 @@ static int embed_all(pco_model *model, const embed_arguments *a, const char *con
     pco_status status = of_images ? pco_model_embed_images(model, a->images.items, count, &params, rows, &err)
                                   : pco_model_embed(model, texts, count, &params, rows, &cut, &err);
     cli_progress_end(&progress);
-    if (!status && cut) fprintf(stderr, "%zu of %zu texts were longer than the model reads, and cut\n", cut, count);
+    if (!status && cut) cli_note("%zu of %zu texts were longer than the model reads, and cut\n", cut, count);
     if (!status) status = embed_write(a, rows, count, width, &err);
     free(rows);
     if (status == PCO_ERROR_CANCELLED) return CLI_OK;

@@ -68,22 +68,22 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
                                           "stopped", "a stop string came"};
     char bytes[32];
     const pco_device_info *info = pco_session_device(model->session);
-    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(model->session), info->name);
-    fprintf(stderr, "load        %.3f s\n", totals->load_seconds);
-    fprintf(stderr, "prompt      %" PRId64 " tokens, %.3f s, %.1f tokens/s\n", totals->prompt_tokens,
-            totals->prompt_seconds, run_rate(totals->prompt_tokens, totals->prompt_seconds));
-    fprintf(stderr, "generation  %" PRId64 " tokens, %.3f s, %.1f tokens/s", totals->generated_tokens,
-            totals->generation_seconds, run_rate(totals->generated_tokens, totals->generation_seconds));
-    if (totals->answers == 1) fprintf(stderr, "; %s", reasons[totals->stop_reason]);
-    if (totals->answers > 1) fprintf(stderr, "; %" PRId64 " answers", totals->answers);
+    cli_note("device      %s, %s\n", pco_session_device_id(model->session), info->name);
+    cli_note("load        %.3f s\n", totals->load_seconds);
+    cli_note("prompt      %" PRId64 " tokens, %.3f s, %.1f tokens/s\n", totals->prompt_tokens, totals->prompt_seconds,
+             run_rate(totals->prompt_tokens, totals->prompt_seconds));
+    cli_note("generation  %" PRId64 " tokens, %.3f s, %.1f tokens/s", totals->generated_tokens,
+             totals->generation_seconds, run_rate(totals->generated_tokens, totals->generation_seconds));
+    if (totals->answers == 1) cli_note("; %s", reasons[totals->stop_reason]);
+    if (totals->answers > 1) cli_note("; %" PRId64 " answers", totals->answers);
+    cli_note("\n");
     if (totals->shared_tokens)
-        fprintf(stderr, "\nprefixes    %" PRId64 " tokens of prompts shared, and read once", totals->shared_tokens);
-    if (totals->shifts)
-        fprintf(stderr, "\ncontext     full %" PRId64 " times, and half of it forgotten", totals->shifts);
+        cli_note("prefixes    %" PRId64 " tokens of prompts shared, and read once\n", totals->shared_tokens);
+    if (totals->shifts) cli_note("context     full %" PRId64 " times, and half of it forgotten\n", totals->shifts);
     if (totals->drafted)
-        fprintf(stderr, "\ndraft       %" PRId64 " of %" PRId64 " tokens accepted (%.1f %%)", totals->accepted,
-                totals->drafted, 100 * run_rate(totals->accepted, (double)totals->drafted));
-    fprintf(stderr, "\nmemory      %s at most on the device\n", cli_bytes(totals->peak, bytes));
+        cli_note("draft       %" PRId64 " of %" PRId64 " tokens accepted (%.1f %%)\n", totals->accepted,
+                 totals->drafted, 100 * run_rate(totals->accepted, (double)totals->drafted));
+    cli_note("memory      %s at most on the device\n", cli_bytes(totals->peak, bytes));
 }
 
 static pco_status run_json(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
@@ -194,7 +194,7 @@ static pco_status run_attention(pco_model *model, const run_arguments *arguments
     }
     if (model->seq2seq) status = pco_model_tokenize(model, prompt, strlen(prompt), 1, &source, &count, err);
     if (!status) status = attention_draw(model, source, count, &arguments->attention, err);
-    if (!status) fprintf(stderr, "attention   %s\n", arguments->attention.path);
+    if (!status) cli_note("attention   %s\n", arguments->attention.path);
     pco_free(source);
     return status;
 }
@@ -373,7 +373,7 @@ static int run_open(run_arguments *arguments, const cli_prompts *prompts, run_to
         status = run_generate(model, arguments, prompts, totals);
         if (totals->answers) run_statistics(model, totals);
     }
-    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    if (cli_interrupted()) cli_note("interrupted\n");
     pco_model_close(*draft);
     pco_model_close(model);
     pco_context_destroy(context);

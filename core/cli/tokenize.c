@@ -27,7 +27,7 @@ static pco_status tokenize_one(const pco_tokenizer *tokenizer, const char *text,
     if (status) return status;
     const uint32_t most = pco_tokenizer_max_length(tokenizer);
     if (most && count > most)
-        fprintf(stderr, "portico: a text has %zu tokens, more than the %u that the model takes\n", count, most);
+        cli_note("portico: a text has %zu tokens, more than the %u that the model takes\n", count, most);
     tokenize_ids(ids, count, options->json, out);
     free(ids);
     return PCO_OK;

@@ -62,12 +62,12 @@ static pco_status train_describe_memory(const train_run *run, pco_error *err)
     if (!status && (half || config->recompute))
         status = pco_trainer_plan(run->trainer, PCO_RECOMPUTE_NONE, PCO_F32, &kept, err);
     if (status) return status;
-    fprintf(stderr, "memory      %.1f MiB of activations%s%s for %" PRId64 " x %" PRId64 " tokens",
-            (double)plan.bytes / 1048576, half ? " in " : "", half ? pco_dtype_name(config->dtype) : "", plan.rows,
-            plan.length);
+    cli_note("memory      %.1f MiB of activations%s%s for %" PRId64 " x %" PRId64 " tokens",
+             (double)plan.bytes / 1048576, half ? " in " : "", half ? pco_dtype_name(config->dtype) : "", plan.rows,
+             plan.length);
     if (half || config->recompute)
-        fprintf(stderr, ", %.1f MiB%s%s", (double)kept.bytes / 1048576, half ? " in f32" : "",
-                config->recompute ? " without recomputation" : "");
+        cli_note(", %.1f MiB%s%s", (double)kept.bytes / 1048576, half ? " in f32" : "",
+                 config->recompute ? " without recomputation" : "");
     fputc('\n', stderr);
     return PCO_OK;
 }
@@ -83,12 +83,11 @@ static pco_status train_describe_ranks(const train_run *run, const pco_session *
     status = pco_ranks_agree(run->ranks, status, 0, err);
     if (!status) status = pco_ranks_gather(run->ranks, mine, sizeof mine, all, err);
     if (!status && pco_ranks_rank(run->ranks) == 0) {
-        fprintf(stderr, "ranks       %u: ", count);
-        for (uint32_t i = 0; i < count && i < SHOWN; i++)
-            fprintf(stderr, "%s%.63s", i ? ", " : "", all + i * sizeof mine);
-        fprintf(stderr, "%s%s\n", count > SHOWN ? ", ..." : "",
-                pco_trainer_mixed(run->trainer) ? "; they differ, so rank 0 makes the updates and sends the weights"
-                                                : "");
+        cli_note("ranks       %u: ", count);
+        for (uint32_t i = 0; i < count && i < SHOWN; i++) cli_note("%s%.63s", i ? ", " : "", all + i * sizeof mine);
+        cli_note("%s%s\n", count > SHOWN ? ", ..." : "",
+                 pco_trainer_mixed(run->trainer) ? "; they differ, so rank 0 makes the updates and sends the weights"
+                                                 : "");
     }
     free(all);
     return status;
@@ -100,15 +99,14 @@ static void train_describe_model(const train_run *run, int64_t elements)
     const pco_model_file *base = pco_trainer_base(run->trainer);
     const pco_adapter_params *lora = &run->config.lora.params;
     if (base)
-        fprintf(stderr, "model       %s, vocabulary of %" PRId64 " tokens\n", base->path,
-                base->spec.vocab_size[PCO_DECODER]);
+        cli_note("model       %s, vocabulary of %" PRId64 " tokens\n", base->path, base->spec.vocab_size[PCO_DECODER]);
     if (base && lora->rank)
-        fprintf(stderr, "trained     %" PRId64 " parameters of adapters of rank %" PRId64 "\n", elements, lora->rank);
+        cli_note("trained     %" PRId64 " parameters of adapters of rank %" PRId64 "\n", elements, lora->rank);
     else if (base)
-        fprintf(stderr, "trained     all %" PRId64 " parameters\n", elements);
+        cli_note("trained     all %" PRId64 " parameters\n", elements);
     else
-        fprintf(stderr, "model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
-                pco_data_vocabulary(pco_trainer_data(run->trainer), 1)->count);
+        cli_note("model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
+                 pco_data_vocabulary(pco_trainer_data(run->trainer), 1)->count);
 }
 
 static void train_describe(const train_run *run, const pco_session *session)
@@ -120,18 +118,18 @@ static void train_describe(const train_run *run, const pco_session *session)
                   held_out = pco_data_samples(data, PCO_DATA_HELD_OUT, &left_out[1]);
     const pco_train_config *config = &run->config;
     pco_trainer_parameters(run->trainer, &elements);
-    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session), pco_session_device(session)->name);
+    cli_note("device      %s, %s\n", pco_session_device_id(session), pco_session_device(session)->name);
     train_describe_model(run, elements);
     if (config->data.kind == PCO_DATA_DATES)
-        fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed, held_out);
+        cli_note("data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed, held_out);
     else
-        fprintf(stderr, "data        %s: %" PRId64 " %s, %" PRId64 " held out\n", config->data.file, samples,
-                samples_of[config->data.kind], held_out);
+        cli_note("data        %s: %" PRId64 " %s, %" PRId64 " held out\n", config->data.file, samples,
+                 samples_of[config->data.kind], held_out);
     if (left_out[0] + left_out[1])
-        fprintf(stderr, "            %" PRId64 " %s are longer than %" PRId64 " tokens and left out\n",
-                left_out[0] + left_out[1], samples_of[config->data.kind], config->data.context);
+        cli_note("            %" PRId64 " %s are longer than %" PRId64 " tokens and left out\n",
+                 left_out[0] + left_out[1], samples_of[config->data.kind], config->data.context);
     if (pco_trainer_unlocked(run->trainer)) cli_error("warning: %s", pco_trainer_unlocked(run->trainer));
-    if (run->first) fprintf(stderr, "resumed     after step %" PRId64 "\n", run->first);
+    if (run->first) cli_note("resumed     after step %" PRId64 "\n", run->first);
 }
 
 static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
@@ -146,8 +144,8 @@ static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
     }
     if (status || tokens == 0 || pco_ranks_rank(run->ranks) != 0) return status;
     cli_line_clear();
-    fprintf(stderr, "step %" PRId64 ": validation loss %.4f, perplexity %.3f, over %" PRId64 " tokens\n",
-            pco_trainer_steps(run->trainer), *loss, exp(*loss), tokens);
+    cli_note("step %" PRId64 ": validation loss %.4f, perplexity %.3f, over %" PRId64 " tokens\n",
+             pco_trainer_steps(run->trainer), *loss, exp(*loss), tokens);
     return PCO_OK;
 }
 
@@ -185,8 +183,8 @@ static pco_status train_step(train_run *run, pco_error *err)
     train_progress(run, &result);
     if (result.skipped && pco_ranks_rank(run->ranks) == 0) {
         cli_line_clear();
-        fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n", step,
-                result.loss_scale);
+        cli_note("step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n", step,
+                 result.loss_scale);
     }
     if (train_due(step, run->config.evaluation_interval, run->last))
         status = train_evaluate(run, &record.validation_loss, err);
@@ -204,13 +202,13 @@ static void train_done(const train_run *run)
     const double spent = pco_seconds() - run->begin - run->evaluating;
     double summing, waiting;
     if (pco_ranks_rank(run->ranks) != 0) return;
-    fprintf(stderr, "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
-            pco_trainer_steps(run->trainer) - run->first, run->tokens, spent,
-            spent > 0 ? (double)run->tokens / spent : 0, pco_trainer_executables(run->trainer));
+    cli_note("done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
+             pco_trainer_steps(run->trainer) - run->first, run->tokens, spent,
+             spent > 0 ? (double)run->tokens / spent : 0, pco_trainer_executables(run->trainer));
     pco_ranks_times(run->ranks, &summing, &waiting);
     if (run->ranks)
-        fprintf(stderr, "ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n",
-                summing, waiting);
+        cli_note("ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n", summing,
+                 waiting);
     printf("%s\n", run->config.out);
 }
 
@@ -244,7 +242,7 @@ static int train_loop(train_run *run)
     cli_line_clear();
     if (status) return cli_ranks_fail(run->ranks, &err);
     if (interrupted && pco_ranks_rank(run->ranks) == 0) {
-        fprintf(stderr, "interrupted after step %" PRId64, step);
+        cli_note("interrupted after step %" PRId64, step);
         fputs(step == run->first ? ", where it began\n" : ", which is saved; --resume goes on\n", stderr);
     }
     train_done(run);
@@ -275,7 +273,7 @@ static int train_on(train_run *run, pco_session *session)
     if (!status && run->ranks) status = train_describe_ranks(run, session, &err);
     if (status) return cli_ranks_fail(run->ranks, &err);
     if (first && run->first >= run->last && a->resume)
-        fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
+        cli_note("nothing to do: step %" PRId64 " was reached before\n", run->first);
     run->begin = run->saved_at = pco_seconds();
     return train_loop(run);
 }
@@ -348,7 +346,7 @@ static int train_parse_ranks(int argc, char **argv, pco_ranks *ranks, train_argu
 static void train_rank_log(void *user, pco_log_level level, const char *line)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    fprintf(stderr, "portico: %s: rank %u: %s\n", names[level], pco_ranks_rank(user), line);
+    cli_note("portico: %s: rank %u: %s\n", names[level], pco_ranks_rank(user), line);
 }
 
 /* Registry and session of one of several ranks: all errors are for pco_ranks_agree. */

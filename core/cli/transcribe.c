@@ -128,14 +128,13 @@ static pco_status transcribe_file(pco_model *model, transcribe_output *out, pco_
     const int line = !arguments->json && !arguments->timestamps && (!status || out->pieces);
     if (line && putchar('\n') == EOF) out->broken = 1; /* also where nothing is said: a line for each file */
     if (!status)
-        fprintf(stderr,
-                "transcribed  %.2f s of sound%s%s in %" PRId64 " window%s, %" PRId64
-                " tokens, %.3f s on %s (spectrogram %.3f, encoder %.3f, decoder %.3f)\n",
-                stats.sound_seconds, *stats.language ? ", " : "", stats.language, stats.windows,
-                stats.windows == 1 ? "" : "s", stats.tokens,
-                stats.features_seconds + stats.encoder_seconds + stats.decoder_seconds,
-                pco_session_device_id(model->session), stats.features_seconds, stats.encoder_seconds,
-                stats.decoder_seconds);
+        cli_note("transcribed  %.2f s of sound%s%s in %" PRId64 " window%s, %" PRId64
+                 " tokens, %.3f s on %s (spectrogram %.3f, encoder %.3f, decoder %.3f)\n",
+                 stats.sound_seconds, *stats.language ? ", " : "", stats.language, stats.windows,
+                 stats.windows == 1 ? "" : "s", stats.tokens,
+                 stats.features_seconds + stats.encoder_seconds + stats.decoder_seconds,
+                 pco_session_device_id(model->session), stats.features_seconds, stats.encoder_seconds,
+                 stats.decoder_seconds);
     return status;
 }
 
@@ -181,7 +180,7 @@ static int transcribe_all(const transcribe_arguments *arguments)
         status = transcribe_file(model, &out, &err);
     }
     exit_status = !status || status == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
-    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    if (cli_interrupted()) cli_note("interrupted\n");
     pco_writer_release(&out.line);
     pco_model_close(model);
     pco_context_destroy(context);

@@ -52,9 +52,9 @@ static int translate_model(pco_model *model, const translate_arguments *argument
     else
         status = cli_each_line(arguments->input, translate_line, &call, &call.broken, &err);
     if (status) return cli_fail(&err);
-    fprintf(stderr, "translated  %" PRId64 " line%s, %" PRId64 " tokens into %" PRId64 ", %.3f s on %s\n", call.lines,
-            call.lines == 1 ? "" : "s", call.source_tokens, call.target_tokens, call.seconds,
-            pco_session_device_id(model->session));
+    cli_note("translated  %" PRId64 " line%s, %" PRId64 " tokens into %" PRId64 ", %.3f s on %s\n", call.lines,
+             call.lines == 1 ? "" : "s", call.source_tokens, call.target_tokens, call.seconds,
+             pco_session_device_id(model->session));
     return CLI_OK;
 }
 
@@ -107,7 +107,7 @@ static int translate_main(int argc, char **argv)
         status = translate_model(model, &arguments);
     else
         status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
-    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    if (cli_interrupted()) cli_note("interrupted\n");
     pco_model_close(model);
     pco_context_destroy(context);
     return cli_exit_status(status);

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Files and surroundings that mean no good: test_strangers.sh PORTICO SOURCE [PRELOAD]. PRELOAD: libpco-cut-short.so.
+# Files and surroundings that mean no good: test_strangers.sh PORTICO SOURCE TESTS [PRELOAD]. TESTS: the folder of the
+# tests in that of the build. PRELOAD: libpco-cut-short.so.
 set -u
 portico=$(realpath "$1")
 source=$(realpath "$2")
-preload=${3:-}
+libraries=$(realpath "$3")
+preload=${4:-}
 . "$source/tests/cli/checks.sh"
 helper=$source/tests/cli/strangers.py
 export PORTICO_BACKEND=cpu:native
@@ -34,6 +36,34 @@ run run "$stray" --prompt a; status "a tensor of no use" 1; plain "its error is 
 says "its error names the tensor" err 'evil\\x1b\[31mred'
 run run "$evil" --prompt "" --max-tokens 2; status "run: a model that writes escapes" 0
 if grep -q $'\x1b' "$work/out"; then ok "run: a pipe gets all bytes"; else bad "run: a pipe gets all bytes" "no escape"; fi
+# What is no error comes to stderr through one function, and what rewrites a line of a terminal through another.
+raw=$(grep -ln 'fprintf(stderr' "$source"/core/cli/*.c | xargs -n 1 basename | tr '\n' ' ')
+if [ "$raw" = "cli.c terminal.c " ]; then ok "stderr: text alone"; else bad "stderr: text alone" "$raw print to it"; fi
+echo '{% for m in messages %}{{ m.content }}{% endfor %}' > "$work/chat.jinja"
+strange=$'no\x1b[31msuch\xe2\x80\xae' shown='no\\x1b\[31msuch\\u202e'
+cp "$source/tests/parity/llama-q4_1.gguf" "$work/$strange.gguf"
+for i in $(seq 60); do echo "the cat sat on the mat, $((i * 7 % 10)) times"; done > "$work/$strange.txt"
+cat > "$work/train.json" << JSON
+{"from": "none", "data": {"kind": "text", "file": "none", "context_length": 16},
+ "schedule": {"type": "constant", "learning_rate": 0.02}, "steps": 1, "batch_size": 2, "out": "$work/trained"}
+JSON
+run train "$work/train.json" --from "$work/$strange.gguf" --data "$work/$strange.txt"; status "train: names with escapes" 0
+plain "train: what it says is text alone" err; says "train: the model" err "^model .*$shown.gguf,"
+says "train: the data" err "^data .*$shown.txt: [0-9]+ windows"
+printf 'device: cpu:*\nop: neg\nstate: fail\nreason: %s\nreference: %s\n' "$strange" "$strange" > "$work/waivers"
+run conformance --devices cpu:native --ops neg --tier tiny --waivers "$work/waivers" --report "$work/$strange"
+status "conformance: a waiver and a report with escapes" 0; plain "conformance: what it says is text alone" err
+says "conformance: the waiver" err "no longer needed.*$shown"; says "conformance: the report" err "^report: .*$shown/report.html"
+cp "$libraries/plugins/own/own0.so" "$work/$strange.so"
+export PORTICO_PLUGIN_PATH=$libraries/mutants/faulty
+LD_LIBRARY_PATH=$(dirname "$portico") run conformance --devices faulty:zero --tier tiny --ops halve --ops-from "$work/$strange.so"
+status "conformance: a library with escapes" 1; plain "conformance: the command is text alone" err
+says "conformance: the command" err "halve: fail: portico conformance .* --ops-from $work/$shown.so"
+unset PORTICO_PLUGIN_PATH
+printf 'a\n/save %s\n' "$work/$strange.json" | timeout 300 "$portico" chat "$source/tests/golden/families/qwen2.gguf" -n 1 \
+    --template "$work/chat.jinja" > "$work/out" 2> "$work/err"
+status=$?; status "chat: a file with escapes" 0; plain "chat: what it says is text alone" err
+says "chat: the file" err "2 messages in .*$shown.json"
 if have_terminals; then
     python3 "$helper" terminal "$portico" run "$evil" --prompt "" --max-tokens 2 > "$work/out" 2> "$work/err" < /dev/null
     plain "run: a terminal gets text" out; says "run: a terminal shows the escapes" out '\\x1b'
