@@ -70,6 +70,16 @@ run conformance --devices faulty:sound --tier tiny --ops add --replays 50
 status "replays of the control" 0
 says "replays of the control: none differs" out '^  [0-9]+ replays: 0 differed, 0 were wrong; with 95 % confidence at most 0'
 
+# Results that are right as long as nothing else runs: between the replays, several other programs do, in turn.
+run conformance --devices faulty:disturbed --tier tiny --ops add,neg --in-process
+status "disturbed by others: right without replays" 0
+for way in --in-process --jobs=1; do
+    run conformance --devices faulty:disturbed --tier tiny --ops add,neg --replays 20 $way
+    status "disturbed by others $way: fails" 1
+    says "disturbed by others $way: by one and then another" out '[1-9][0-9]* of 20 replays differed'
+    says "disturbed by others $way: they are, too" out '20 executions of (add|neg) #[0-9a-f]{8} in between differed from its first one'
+done
+
 # The same bits alone, in chunks and on any number of threads.
 run conformance --devices faulty:sound --tier tiny --ops softmax,matmul,scaled_dot_product_attention --invariance
 status "invariance of the control" 0

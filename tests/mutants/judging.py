@@ -35,10 +35,10 @@ def named(ops):
 
 
 def conformance(build, environment, device, tier, ops, variant=None, judge='bounds', silence=SILENCE, own=False, under=(),
-                part=None):
+                part=None, more=()):
     """'killed', 'survived' or 'nothing' (was tested), and what killed it. `ops`: names, None for all, or the path of a
     library that declares operations, of which the device must refuse none. `under`: a command that runs the program.
-    `part`: a slice of the cases."""
+    `part`: a slice of the cases. `more`: further options of the program."""
     library = isinstance(ops, str)
     command = [*under, os.path.join(build, 'portico'), 'conformance', '--devices', device, '--tier', tier, '--fail-fast',
                '--verbose', '--max-failures', '1', '--judge', judge]
@@ -46,6 +46,7 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     command += ['--ops-from' if library else '--ops', named(ops)] if ops else []
     command += ['--variant', variant] if variant else []
     command += ['--slice', part] if part else []
+    command += more
     # Sanitizers reserve more than there is.
     bounded = None if 'LD_PRELOAD' in environment or under else lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     start, last, pieces = time.monotonic(), time.monotonic(), []

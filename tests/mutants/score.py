@@ -371,7 +371,9 @@ def measure_plugin(course, fault):
     environment['PORTICO_PLUGIN_PATH'] = os.path.join(course.build, 'tests/mutants/faulty')
     row = course.row(fault)
     for judge, member in (('bounds', 'outcome'), ('nmse', 'norm'), ('field', 'field')):
-        verdict = judging.conformance(course.build, environment, fault.name, course.arguments.tier, None, None, judge, 60, True)
+        more = sites.ASKED.get(fault.name, []) if judge == 'bounds' else []
+        verdict = judging.conformance(course.build, environment, fault.name, course.arguments.tier, None, None, judge, 60, True,
+                                      more=more)
         row[member] = verdict.outcome
         if judge == 'bounds':
             row['by'], row['seconds'] = verdict.by, round(verdict.seconds, 2)

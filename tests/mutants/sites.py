@@ -284,6 +284,10 @@ class Fault:
         self.file, self.first, self.old, self.new, self.key = 'tests/mutants/faulty/faulty.h', 0, name, words, key
 
 
+# Which of them show only to those who ask, and how to.
+ASKED = {'faulty:threads': ['--invariance'], 'faulty:disturbed': ['--replays', '20']}
+
+
 def faults():
     """The faults of the plugin, without the control."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'faulty')

@@ -37,6 +37,7 @@ class Mutants(unittest.TestCase):
         names = [m.name for m in self.table + self.mechanical + sites.faults()]
         self.assertEqual(len(names), len(set(names)))
         there = set(names) | sites.every_name()
+        self.assertLessEqual(set(sites.ASKED), set(names))
         for name in sites.equivalents():
             self.assertTrue(name in there, f'equivalent.txt argues about {name}, which is not there')
         argued = sum(name in sites.equivalents() for name in names)

@@ -140,6 +140,8 @@ static void faulty_bits(const pco_device *device, const faulty_tensor *t, unsign
 {
     if (device->fault == FAULTY_unsteady) {
         data[0] ^= (unsigned char)(device->runs & 1);
+    } else if (device->fault == FAULTY_disturbed) {
+        data[0] ^= (unsigned char)device->disturbed;
     } else if (device->fault == FAULTY_threads) {
         if (faulty_is_float(t->dtype)) data[0] ^= (unsigned char)(device->host->thread_count(device->host->user) & 1);
     } else if (device->fault == FAULTY_address) {
@@ -320,6 +322,7 @@ static bool faulty_change(pco_device *device, const faulty_node *node, const fau
     case FAULTY_twentieth:
     case FAULTY_address:
     case FAULTY_threads:
+    case FAULTY_disturbed:
     case FAULTY_unsteady: faulty_bits(device, t, data); return true;
     case FAULTY_stale: faulty_exchange(device, t, data); return true;
     case FAULTY_zero: memset(data, 0, t->bytes); return true;

@@ -61,7 +61,8 @@
     FAULTY(address, "the lowest bit of the first element follows where the result lies") \
     FAULTY(neighbour, "the last element is at least as large as the number behind the first operand") \
     FAULTY(threads, "the lowest bit of the first element follows the number of threads") \
-    FAULTY(twentieth, "one bit of the result is flipped in one run of 20")
+    FAULTY(twentieth, "one bit of the result is flipped in one run of 20") \
+    FAULTY(disturbed, "the lowest bit of the first element follows which other program ran last")
 
 typedef enum faulty_id {
 #define FAULTY(name, words) FAULTY_##name,
@@ -110,7 +111,9 @@ struct pco_device {
     pco_device *inner;
     faulty_id fault;
     uint64_t runs, allocations, programs;
-    void *kept; /* the result of an earlier run, and where it belongs */
+    uint64_t last, other; /* programs: that ran last, and that ran before its runs; 0: none */
+    bool disturbed;       /* `other` is another than before the first run of the program that runs */
+    void *kept;           /* the result of an earlier run, and where it belongs */
     uint64_t kept_bytes, kept_offset;
     pco_buffer *kept_for;
     unsigned char *operands[PCO_MAX_INPUTS]; /* as they were before they were rounded */
@@ -125,7 +128,7 @@ struct pco_device {
 struct pco_program {
     pco_program *inner;
     uint32_t n_nodes, segments;
-    uint64_t runs, number;
+    uint64_t runs, number, other; /* other: that of the device at the first run */
     faulty_node *nodes;
     faulty_id fault;
     const pco_program_api *api; /* of the plugin that is wrapped */

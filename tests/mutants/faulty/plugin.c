@@ -320,6 +320,17 @@ static pco_status faulty_deliver(pco_device *device, pco_error *err)
                                          device->kept_bytes, err);
 }
 
+/* Notes that a program runs, and which other one ran before it. */
+static void faulty_count(pco_device *device, pco_program *program)
+{
+    device->runs++;
+    program->runs++;
+    if (device->last != program->number) device->other = device->last;
+    device->last = program->number;
+    if (program->runs == 1) program->other = device->other;
+    device->disturbed = device->other != program->other;
+}
+
 static pco_status faulty_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
                                 uint64_t *ticket, pco_error *err)
 {
@@ -327,8 +338,8 @@ static pco_status faulty_submit(pco_device *device, pco_program *program, uint32
     const faulty_node *node = &program->nodes[0];
     const faulty_tensor *y = &node->out[0];
     unsigned char *before = NULL;
-    *ticket = ++device->runs;
-    program->runs++;
+    faulty_count(device, program);
+    *ticket = device->runs;
     pco_status status = faulty_deliver(device, err);
     if (status || faulty_at_last(device, program, &status, err) || faulty_skips(device, program)) return status;
     if (y->buffer) {
