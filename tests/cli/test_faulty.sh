@@ -27,6 +27,8 @@ status "the control passes" 0
 # Where memory lies and what is around it.
 found address add 'fail.*at other offsets, between large numbers, the result differs from the first run'
 found neighbour add 'fail.*at other offsets, between large numbers, the result differs from the first run'
+found hole add 'fail.*in recycled memory, between large negative numbers, the result differs from the first run'
+found wide add 'fail.*with each tensor at the end of its buffer, the result differs from the first run'
 found spill add 'fail.*(write out of place|was changed)'
 
 # Results that do not follow from what the operands hold now.

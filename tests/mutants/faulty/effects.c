@@ -277,12 +277,34 @@ static pco_status faulty_neighbour(pco_device *device, const faulty_node *node, 
     return PCO_OK;
 }
 
+/* The number that lay where the last element lies, before the buffer was made. */
+static void faulty_uncover(const faulty_tensor *y, unsigned char *data)
+{
+    if (!y->buffer->old || !y->count || !faulty_is_float(y->dtype)) return;
+    const unsigned char *old = (const unsigned char *)y->buffer->old + y->offset;
+    const double own = faulty_read(y->dtype, data, y->count - 1), other = faulty_read(y->dtype, old, y->count - 1);
+    if (other > own) faulty_write(y->dtype, data, y->count - 1, other);
+}
+
+/* Operand 0 is read four numbers at a time; the last four may not all be in its buffer. */
+static void faulty_read_wide(const faulty_node *node, unsigned char *data)
+{
+    const faulty_tensor *x = &node->in[0], *y = &node->out[0];
+    if (!x->buffer || !y->count) return;
+    const uint64_t four = 4 * (uint64_t)faulty_bytes_of(x->dtype),
+                   end = x->offset + (x->bytes + four - 1) / four * four;
+    const uint32_t size = faulty_bytes_of(y->dtype);
+    if (end > x->buffer->bytes) memset(data + (y->count - 1) * size, 0, size);
+}
+
 /* Faults that need operands. */
 static pco_status faulty_recompute(pco_device *device, const faulty_node *node, unsigned char *data, pco_error *err)
 {
     unsigned char *a = NULL, *b = NULL;
     pco_status status = PCO_OK;
     if (device->fault == FAULTY_neighbour) return faulty_neighbour(device, node, data, err);
+    if (device->fault == FAULTY_hole) faulty_uncover(&node->out[0], data);
+    if (device->fault == FAULTY_wide) faulty_read_wide(node, data);
     if (device->fault == FAULTY_rounding && node->in[0].buffer) {
         status = faulty_load(device, &node->in[0], &a, err);
         if (!status) faulty_truncate(node, &node->out[0], a, data);

@@ -62,7 +62,9 @@
     FAULTY(neighbour, "the last element is at least as large as the number behind the first operand") \
     FAULTY(threads, "the lowest bit of the first element follows the number of threads") \
     FAULTY(twentieth, "one bit of the result is flipped in one run of 20") \
-    FAULTY(disturbed, "the lowest bit of the first element follows which other program ran last")
+    FAULTY(disturbed, "the lowest bit of the first element follows which other program ran last") \
+    FAULTY(hole, "the last element is at least as large as what memory held that was given back between others") \
+    FAULTY(wide, "the last element is 0 where reads of four numbers go behind the first operand's buffer")
 
 typedef enum faulty_id {
 #define FAULTY(name, words) FAULTY_##name,
@@ -96,9 +98,11 @@ struct pco_backend {
 struct pco_buffer {
     pco_buffer *inner;
     uint64_t bytes;
+    pco_buffer *before, *behind; /* the one made before it and the one made after it, of those that are alive */
+    void *old;                   /* what its memory held before; NULL: nothing that is known */
 };
 
-/* A result that is given again. */
+/* A result that is given again, or what a buffer held that was given back. */
 typedef struct faulty_entry {
     uint64_t key, bytes;
     void *data;
@@ -118,8 +122,8 @@ struct pco_device {
     pco_buffer *kept_for;
     unsigned char *operands[PCO_MAX_INPUTS]; /* as they were before they were rounded */
     faulty_entry *entries;                   /* kept.c */
-    uint32_t n_entries;
-    int inspected; /* what describe says: of the last launch */
+    pco_buffer *newest;                      /* the buffer that was made last, of those that are alive */
+    int inspected;                           /* what describe says: of the last launch */
     char kernel[32];
     pco_code_figure figures[2];
     pco_machine_code code;
@@ -141,6 +145,11 @@ struct pco_program {
 pco_status faulty_remember(pco_device *device, const struct pco_program *program, const faulty_node *node,
                            pco_error *err) PCO_NODISCARD;
 void faulty_forget(pco_device *device);
+
+/* With the fault `hole`: a buffer between two that are alive leaves what it holds, when it is given back, to the next
+ * one that has its size; nothing is left any more once one is given back that is not between two. */
+void faulty_leave(pco_device *device, const pco_buffer *buffer);
+void faulty_inherit(pco_device *device, pco_buffer *buffer);
 
 /* ---- effects.c ---- */
 

@@ -1,4 +1,4 @@
-/* Results that are kept and given again, as kernels that were only made to look fast do. */
+/* What is kept and comes again: results, as with kernels that were only made to look fast, and what memory held. */
 #include "faulty.h"
 
 #include <string.h>
@@ -43,6 +43,15 @@ static pco_status faulty_key(pco_device *device, const pco_program *program, con
     return PCO_OK;
 }
 
+static bool faulty_has_entries(pco_device *device)
+{
+    const pco_host *host = device->host;
+    if (device->entries) return true;
+    device->entries = host->allocate(host->user, FAULTY_ENTRIES * sizeof *device->entries, 16);
+    if (device->entries) memset(device->entries, 0, FAULTY_ENTRIES * sizeof *device->entries);
+    return device->entries != NULL;
+}
+
 pco_status faulty_remember(pco_device *device, const pco_program *program, const faulty_node *node, pco_error *err)
 {
     const pco_host *host = device->host;
@@ -51,11 +60,7 @@ pco_status faulty_remember(pco_device *device, const pco_program *program, const
     if (!y->buffer || node->in_place) return PCO_OK;
     pco_status status = faulty_key(device, program, node, &key, err);
     if (status) return status;
-    if (!device->entries) {
-        device->entries = host->allocate(host->user, FAULTY_ENTRIES * sizeof *device->entries, 16);
-        if (!device->entries) return PCO_ERROR_OUT_OF_HOST_MEMORY;
-        memset(device->entries, 0, FAULTY_ENTRIES * sizeof *device->entries);
-    }
+    if (!faulty_has_entries(device)) return PCO_ERROR_OUT_OF_HOST_MEMORY;
     faulty_entry *entry = &device->entries[key % FAULTY_ENTRIES];
     if (entry->data && entry->key == key && entry->bytes == y->bytes)
         return device->plugin->buffer->write(device->inner, y->buffer->inner, y->offset, entry->data, y->bytes, err);
@@ -65,9 +70,43 @@ pco_status faulty_remember(pco_device *device, const pco_program *program, const
     return device->plugin->buffer->read(device->inner, y->buffer->inner, y->offset, entry->data, y->bytes, err);
 }
 
+static void faulty_drop(pco_device *device, faulty_entry *entry)
+{
+    if (entry->data) device->host->release(device->host->user, entry->data);
+    entry->data = NULL;
+}
+
+void faulty_leave(pco_device *device, const pco_buffer *buffer)
+{
+    const pco_buffer_api *api = device->plugin->buffer;
+    const uint64_t bytes = buffer->bytes;
+    pco_error err;
+    uint32_t i = 0;
+    if (!faulty_has_entries(device)) return;
+    if (!buffer->before || !buffer->behind) {
+        for (; i < FAULTY_ENTRIES; i++) faulty_drop(device, &device->entries[i]);
+        return;
+    }
+    while (i < FAULTY_ENTRIES && device->entries[i].data) i++;
+    if (i == FAULTY_ENTRIES) return;
+    faulty_entry *entry = &device->entries[i];
+    *entry = (faulty_entry){.bytes = bytes, .data = device->host->allocate(device->host->user, bytes, 16)};
+    if (entry->data && api->read(device->inner, buffer->inner, 0, entry->data, bytes, &err)) faulty_drop(device, entry);
+}
+
+void faulty_inherit(pco_device *device, pco_buffer *buffer)
+{
+    for (uint32_t i = 0; device->entries && i < FAULTY_ENTRIES; i++) {
+        faulty_entry *entry = &device->entries[i];
+        if (!entry->data || entry->bytes != buffer->bytes) continue;
+        buffer->old = entry->data;
+        entry->data = NULL;
+        return;
+    }
+}
+
 void faulty_forget(pco_device *device)
 {
-    for (uint32_t i = 0; device->entries && i < FAULTY_ENTRIES; i++)
-        if (device->entries[i].data) device->host->release(device->host->user, device->entries[i].data);
+    for (uint32_t i = 0; device->entries && i < FAULTY_ENTRIES; i++) faulty_drop(device, &device->entries[i]);
     if (device->entries) device->host->release(device->host->user, device->entries);
 }

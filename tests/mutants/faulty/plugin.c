@@ -121,19 +121,28 @@ static pco_status faulty_buffer_create(pco_device *device, uint64_t bytes, uint3
         return faulty_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY, "out of device memory");
     pco_buffer *made = host->allocate(host->user, sizeof *made, _Alignof(pco_buffer));
     if (!made) return faulty_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a buffer");
-    *made = (pco_buffer){.bytes = bytes};
+    *made = (pco_buffer){.bytes = bytes, .before = device->newest};
     pco_status status = device->plugin->buffer->create(device->inner, bytes, usage, &made->inner, err);
-    if (status)
+    if (status) {
         host->release(host->user, made);
-    else
-        *buffer = made;
-    return status;
+        return status;
+    }
+    if (made->before) made->before->behind = made;
+    device->newest = made;
+    if (device->fault == FAULTY_hole) faulty_inherit(device, made);
+    *buffer = made;
+    return PCO_OK;
 }
 
 static void faulty_buffer_destroy(pco_device *device, pco_buffer *buffer)
 {
     if (!buffer) return;
     if (device->kept_for == buffer) device->kept_for = NULL;
+    if (device->fault == FAULTY_hole) faulty_leave(device, buffer);
+    if (buffer->before) buffer->before->behind = buffer->behind;
+    if (buffer->behind) buffer->behind->before = buffer->before;
+    if (device->newest == buffer) device->newest = buffer->before;
+    if (buffer->old) device->host->release(device->host->user, buffer->old);
     device->plugin->buffer->destroy(device->inner, buffer->inner);
     device->host->release(device->host->user, buffer);
 }
