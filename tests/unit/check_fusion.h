@@ -14,6 +14,28 @@ static inline uint32_t count_op(const pco_graph *g, pco_op op)
     return count;
 }
 
+/* How many kernels run; 0 where the device does not say. */
+static inline uint32_t launches(const pco_executable *executable)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        pco_dispatch_info info;
+        pco_error why;
+        for (uint32_t i = 0; slot->plugin->program->describe; i++, count++)
+            if (slot->plugin->program->describe(slot->device, part->program, i, &info, &why)) break;
+    }
+    return count;
+}
+
+/* Each node taken in costs a launch less: a device may not need two for what is one node. */
+static inline void check_launches(const char *what, uint32_t as_one, uint32_t apart, uint32_t taken_in)
+{
+    if (apart && (!as_one || as_one + taken_in > apart))
+        fail_msg("%s: %u launches apart, and as one %u, not %u less", what, apart, as_one, taken_in);
+}
+
 /* What the session's device would say, for functions that refuse more. */
 static const pco_plugin *real_plugin;
 

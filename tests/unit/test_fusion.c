@@ -221,8 +221,8 @@ static void fill(float *x, int64_t count, uint32_t seed)
     }
 }
 
-/* The result of a recipe, in y; returns how many nodes the device ran. */
-static uint32_t run(const recipe *r, const sizes *s, variation with, float *const data[4], float *y)
+/* The result of a recipe, in y; returns how many nodes the device ran, and how many kernels in *launched. */
+static uint32_t run(const recipe *r, const sizes *s, variation with, float *const data[4], float *y, uint32_t *launched)
 {
     static const char *const NAMES[4] = {"a", "w", "bias", "c"};
     const int64_t counts[4] = {s->m * s->k, s->k * s->n, s->n, s->m * s->n};
@@ -238,6 +238,7 @@ static uint32_t run(const recipe *r, const sizes *s, variation with, float *cons
     check_ok(pco_executable_read(executable, pco_executable_tensor(executable, "y"), y, (uint64_t)counts[3] * sizeof *y,
                                  &err));
     const uint32_t nodes = pco_executable_counts(executable).nodes;
+    *launched = launches(executable);
     pco_executable_destroy(executable);
     pco_graph_destroy(g);
     return nodes;
@@ -271,6 +272,7 @@ static void compare(const recipe *r, const sizes *s)
     const int64_t counts[4] = {s->m * s->k, s->k * s->n, s->n, s->m * s->n};
     static const variation WITH[2] = {PLAIN, OUTPUT};
     float *data[4], *y = malloc((size_t)counts[3] * sizeof *y);
+    uint32_t launched[2];
     assert_non_null(y);
     for (uint32_t i = 0; i < 4; i++) {
         assert_non_null(data[i] = malloc((size_t)counts[i] * sizeof(float)));
@@ -281,7 +283,7 @@ static void compare(const recipe *r, const sizes *s)
         conf_problem problem;
         conf_verdict verdict;
         answer(r, s, data, apart, &one, &problem);
-        assert_int_equal(run(r, s, WITH[apart], data, y), apart ? 1 + n_readers(r) : 1);
+        assert_int_equal(run(r, s, WITH[apart], data, y, &launched[apart]), apart ? 1 + n_readers(r) : 1);
         conf_judge(&problem.oracle.out[0], &problem.rules, y, &verdict);
         assert_true(verdict.judged > counts[3] / 3);
         if (verdict.wrong)
@@ -289,11 +291,12 @@ static void compare(const recipe *r, const sizes *s)
                      apart ? "apart" : "as one", (int)verdict.element, verdict.got, verdict.expected, verdict.bound);
         conf_problem_clear(&problem);
     }
+    check_launches(r->name ? r->name : "all", launched[0], launched[1], n_readers(r));
     for (uint32_t i = 0; i < 4; i++) free(data[i]);
     free(y);
 }
 
-/* Fewer nodes for the device, and the same bound. */
+/* Fewer nodes and launches for the device, and the same bound. */
 static void test_device(void **state)
 {
     (void)state;
@@ -430,6 +433,7 @@ static void pair_compare(const sizes *s, pco_dtype dtype)
     const int64_t shape[2] = {s->m, s->n};
     conf_case one = {.op = PCO_OP_SWIGLU, .regime = CONF_RANDOM, .n_inputs = 2};
     conf_problem problem;
+    uint32_t launched[2];
     pair_fill(s, dtype, &w, x, (float *[]){gate, up});
     for (uint32_t i = 0; i < 2; i++) {
         one.in[i] = (conf_operand){.present = true, .dtype = PCO_F32, .rank = 2};
@@ -443,6 +447,7 @@ static void pair_compare(const sizes *s, pco_dtype dtype)
         pco_graph *g = pair_graph(s, dtype, &w, apart ? PAIR_OUTPUT : PAIR_PLAIN);
         check_ok(pco_executable_create(device_session, g, NULL, &executable, &err));
         assert_int_equal(pco_executable_counts(executable).nodes, 2 + apart);
+        launched[apart] = launches(executable);
         assert_int_equal(pco_executable_counts(executable).constant_bytes >= 2 * matrix_bytes(dtype, s), 1);
         check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x,
                                       (uint64_t)(s->m * s->k) * sizeof *x, &err));
@@ -457,6 +462,7 @@ static void pair_compare(const sizes *s, pco_dtype dtype)
         pco_executable_destroy(executable);
         pco_graph_destroy(g);
     }
+    check_launches("gate and up", launched[0], launched[1], 1);
     conf_problem_clear(&problem);
 }
 
@@ -574,21 +580,6 @@ static void row_fill(pco_dtype dtype, row_weights *w, float x[2 * ROW_K], float 
             sums[m][n] = w->biases[n];
             for (int k = 0; k < ROW_K; k++) sums[m][n] += x[m * ROW_K + k] * values[n * ROW_K + k];
         }
-}
-
-/* How many kernels run; 0 where the device does not say. */
-static uint32_t launches(const pco_executable *executable)
-{
-    uint32_t count = 0;
-    for (uint32_t p = 0; p < executable->n_parts; p++) {
-        const session_part *part = &executable->parts[p];
-        const session_slot *slot = &executable->session->slots[part->slot];
-        pco_dispatch_info info;
-        pco_error why;
-        for (uint32_t i = 0; slot->plugin->program->describe; i++, count++)
-            if (slot->plugin->program->describe(slot->device, part->program, i, &info, &why)) break;
-    }
-    return count;
 }
 
 /* All sums are exact, and so is what is made of them. */
