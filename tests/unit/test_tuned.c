@@ -1,5 +1,6 @@
 /* The constants of variants that a tuner may set: what the tables say of them, what a lowering makes of each value on
- * devices that are only described, and, on the devices named as arguments, the results with each value. */
+ * devices that are only described, and, on the devices named as arguments, the results with each value. And do variants
+ * need what their kernels do? */
 #include "check.h"
 #include "gpu_device.h"
 #include "gpu/lower.h"
@@ -8,7 +9,14 @@
 
 #include <string.h>
 
-enum { MOST_CONSTANTS = 64, MOST_PIPELINES = 64, MOST_TENSORS = 16, MOST_CASES = 1024 /* of an op */, SLICES = 24 };
+enum {
+    MOST_CONSTANTS = 64,
+    MOST_PIPELINES = 64,
+    MOST_TENSORS = 16,
+    MOST_VARIANTS = 64,
+    MOST_CASES = 1024 /* of an op */,
+    SLICES = 24
+};
 
 typedef struct tuned_constant {
     const gpu_variant *variant;
@@ -219,12 +227,28 @@ static bool tuned_visit(void *user, const conf_case *one)
     return true;
 }
 
-/* Has this build kernels that need that? */
-static int tuned_is_built(uint32_t needs)
+/* Are there kernels that need that, but none of them in this build? */
+static int tuned_is_left_out(uint32_t needs)
 {
-    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
-        if ((pco_gpu_kernels[i].needs & needs) == needs && pco_gpu_sources[i]) return 1;
-    return 0;
+    int known = 0;
+    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++) {
+        if ((pco_gpu_kernels[i].needs & needs) != needs) continue;
+        if (pco_gpu_sources[i]) return 0;
+        known = 1;
+    }
+    return known;
+}
+
+/* A GPU that meets all needs. */
+static pco_device able_device(void)
+{
+    pco_device device = gpu_device(NULL, 32, 32, 0);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
+                        PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
+    limits->matrix[0] = limits->matrix[1] = limits->matrix[2] = 16;
+    limits->matrix_width = 32;
+    return device;
 }
 
 static void test_lowering(void **state)
@@ -235,25 +259,121 @@ static void test_lowering(void **state)
     tuned_collect(run);
     for (int kind = 0; kind < 5; kind++) { /* two GPUs, a processor, and GPUs with few registers */
         pco_gpu_limits *limits = &run->device.gpu.limits;
-        run->device = gpu_device(NULL, 32, 32, 0);
+        run->device = able_device();
         limits->is_opencl = kind == 1 || kind == 2;
         limits->tiles = kind < 3 ? PCO_GPU_TILES_ANY : kind == 3 ? PCO_GPU_TILES_SMALL : PCO_GPU_TILES_SMALLEST;
         if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
-        limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
-                            PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
-        limits->matrix[0] = limits->matrix[1] = limits->matrix[2] = 16;
-        limits->matrix_width = 32;
         memset(run->cases, 0, sizeof run->cases);
         conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, tuned_visit, run);
     }
     uint32_t wrong = 0;
     for (uint32_t k = 0; k < run->n_constants; k++) {
         const tuned_constant *of = &run->constants[k];
-        if (!tuned_is_built(of->variant->needs)) continue;
+        if (tuned_is_left_out(of->variant->needs)) continue;
         for (uint32_t v = 0; v < GPU_MAX_VALUES && of->constant->values[v]; v++)
             if (of->constant->values[v] != of->constant->initial && !(of->changed >> v & 1) && ++wrong)
                 print_error("%s of %s: nothing is launched otherwise for %u (%s)\n", of->constant->name,
                             of->variant->name, of->constant->values[v], pco_op_name(of->op));
+    }
+    free(run);
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- what kernels need ---- */
+
+/* A variant, and what kernels need that were launched for it on a device with no more than it says. */
+typedef struct tuned_needs {
+    const gpu_variant *variant;
+    uint32_t op, needs, refused; /* refused: nodes that only devices with more can run so */
+} tuned_needs;
+
+typedef struct tuned_needing {
+    pco_device device;
+    uint32_t cases[PCO_OP_LIMIT], n_variants;
+    tuned_needs variants[MOST_VARIANTS];
+} tuned_needing;
+
+static tuned_needs *needs_of(tuned_needing *run, const gpu_variant *variant, uint32_t op)
+{
+    uint32_t v = 0;
+    while (v < run->n_variants && run->variants[v].variant != variant) v++;
+    assert_true(v < MOST_VARIANTS);
+    if (v == run->n_variants) run->variants[run->n_variants++] = (tuned_needs){.variant = variant, .op = op};
+    return &run->variants[v];
+}
+
+/* Does a device that meets these needs run the node as variant `id`? Adds what its kernels need to *needs. */
+static bool needs_lower(tuned_needing *run, const pco_part *part, uint32_t id, uint32_t met, uint32_t *needs)
+{
+    const gpu_lowerer *lowerer = gpu_find_lowerer(part->nodes, NULL);
+    pco_gpu_limits *limits = &run->device.gpu.limits;
+    pco_error ignored;
+    gpu_list list = {.host = &UNIT_HOST};
+    gpu_lowering gpu = {.device = &run->device.gpu,
+                        .host = &UNIT_HOST,
+                        .limits = limits,
+                        .part = part,
+                        .node = part->nodes,
+                        .variant = id,
+                        .binding = limits->max_binding,
+                        .software = limits->type == PCO_DEVICE_SOFTWARE,
+                        .list = &list,
+                        .err = &ignored};
+    limits->needs_met = met;
+    if (lowerer->eligible && !lowerer->eligible(&gpu, id)) return false;
+    if (lowerer->supports) lowerer->supports(&gpu);
+    if (gpu.status == PCO_OK) lowerer->lower(&gpu);
+    for (uint32_t i = 0; i < list.count && gpu.status == PCO_OK; i++)
+        *needs |= pco_gpu_row(&run->device.gpu, list.dispatches[i].kernel)->needs;
+    UNIT_HOST.release(NULL, list.dispatches);
+    UNIT_HOST.release(NULL, list.ranges);
+    return gpu.status == PCO_OK;
+}
+
+static bool needs_visit(void *user, const conf_case *one)
+{
+    static const gpu_variant ONLY = {"default"}; /* every device has to run it */
+    tuned_needing *run = user;
+    conf_problem problem;
+    pco_part part;
+    if (!tuned_part(one, run->cases, &problem, &part)) return true;
+    const gpu_lowerer *lowerer = gpu_find_lowerer(&problem.node, NULL);
+    const uint32_t all = run->device.gpu.limits.needs_met;
+    for (uint32_t v = 0; v < (lowerer->variants ? lowerer->n_variants : 1); v++) {
+        tuned_needs *of = needs_of(run, lowerer->variants ? &lowerer->variants[v] : &ONLY, one->op);
+        uint32_t more = 0;
+        if (!needs_lower(run, &part, v, of->variant->needs, &of->needs) && needs_lower(run, &part, v, all, &more) &&
+            !of->refused++)
+            print_error("%s of %s needs more than %#x: %s\n", of->variant->name, pco_op_name(one->op),
+                        of->variant->needs, one->label);
+    }
+    run->device.gpu.limits.needs_met = all;
+    return true;
+}
+
+/* A variant's row says what its kernels need: with less, devices without these kernels would be offered it, and with
+ * more, some that can run it would not. */
+static void test_needs(void **state)
+{
+    (void)state;
+    uint32_t wrong = 0;
+    tuned_needing *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    for (int kind = 0; kind < 4; kind++) { /* GPUs and processors, of Vulkan and OpenCL */
+        run->device = able_device();
+        run->device.gpu.limits.is_opencl = kind >> 1 & 1;
+        if (kind & 1) run->device.gpu.limits.type = PCO_DEVICE_SOFTWARE;
+        memset(run->cases, 0, sizeof run->cases);
+        conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, needs_visit, run);
+    }
+    assert_true(run->n_variants > 20);
+    for (uint32_t v = 0; v < run->n_variants; v++) {
+        const tuned_needs *of = &run->variants[v];
+        const int idle = of->needs != of->variant->needs && !tuned_is_left_out(of->variant->needs);
+        wrong += idle || of->refused;
+        if (idle)
+            print_error("%s of %s says %#x, and its kernels need %#x\n", of->variant->name, pco_op_name(of->op),
+                        of->variant->needs, of->needs);
     }
     free(run);
     assert_int_equal(wrong, 0);
@@ -443,9 +563,9 @@ static void test_results(void **state)
 int main(int argc, char **argv)
 {
     tuned_devices = (const char *const *)argv + 1;
-    const struct CMUnitTest tables[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_listed),
-                                        cmocka_unit_test(test_lowering), cmocka_unit_test(test_smallest_tiles),
-                                        cmocka_unit_test(test_small_workgroups)},
+    const struct CMUnitTest tables[] = {cmocka_unit_test(test_tables),         cmocka_unit_test(test_listed),
+                                        cmocka_unit_test(test_lowering),       cmocka_unit_test(test_needs),
+                                        cmocka_unit_test(test_smallest_tiles), cmocka_unit_test(test_small_workgroups)},
                             results[] = {cmocka_unit_test(test_results)};
     const int failed = cmocka_run_group_tests(tables, NULL, NULL);
     return failed + (argc > 1 ? cmocka_run_group_tests(results, NULL, NULL) : 0);
