@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["core", "backends", "conformance", "shaders", "python", "scripts", "examples", "tests"]
 KINDS = {".c", ".h", ".py", ".kern", ".inc", ".cl", ".glsl", ".in", ".sh", ""}
 SKIPPED = {"__pycache__", "compiled"}
-MOST_OF_FILE, MOST_OF_FUNCTION = 800, 80
+MOST_OF_FILE, MOST_OF_FUNCTION, MOST_OF_FAMILY = 800, 80, 120
 
 
 def files(folders):
@@ -93,6 +93,12 @@ class Lengths(unittest.TestCase):
         """They are there to show how little it takes."""
         for name, most in (("graph.c", 60), ("own_op.c", 80)):
             self.assertLess((ROOT / "examples" / name).read_text(encoding="utf-8").count("\n"), most, name)
+
+    def test_families(self):
+        """A family of decoders is a spec and a few names: these, which differ in much, show it."""
+        for name in ("gpt2", "qwen2", "qwen3", "gemma2"):
+            lines = (ROOT / f"core/models/family_{name}.c").read_text(encoding="utf-8").count("\n")
+            self.assertLessEqual(lines, MOST_OF_FAMILY, f"family_{name}.c has {lines} lines")
 
 
 if __name__ == "__main__":
