@@ -1,6 +1,7 @@
 /* Graphs on a device, end to end: results, reuse of memory, decompositions, states, fallback, messages. The
  * device is what PORTICO_BACKEND picks. */
 #include "graph/graph.h"
+#include "graph/op_rules.h"
 #include "runtime/session.h"
 
 #include <math.h>
@@ -160,6 +161,50 @@ static void test_decompositions(void **state)
                 fail_msg("%s[%d]: %.9g as one op, %.9g decomposed", names[k], i, (double)whole[at], (double)parts[at]);
 }
 
+/* The linker sends the library's calls here (--wrap). So often neg is a composite, and becomes neg. */
+pco_decompose_fn *__real_pco_op_decomposition(uint32_t op);
+pco_decompose_fn *__wrap_pco_op_decomposition(uint32_t op);
+static int turns;
+
+static pco_status decompose_turn(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err)
+{
+    (void)err;
+    turns--;
+    out[0] = pco_unary(graph, PCO_OP_NEG, node->inputs[0]);
+    return PCO_OK;
+}
+
+pco_decompose_fn *__wrap_pco_op_decomposition(uint32_t op)
+{
+    return op == PCO_OP_NEG && turns > 0 ? decompose_turn : __real_pco_op_decomposition(op);
+}
+
+/* Decompositions of decompositions come to an end; those that do not are an error. */
+static void test_circles(void **state)
+{
+    fixture *f = *state;
+    const pco_executable_params params = {.size = sizeof params, .force_decomposition = 1};
+    pco_graph *g = pco_graph_create();
+    pco_graph_output(g, pco_unary(g, PCO_OP_NEG, pco_graph_input(g, "x", PCO_F32, 1, SHAPE(5))), "y");
+    pco_executable *e;
+    turns = 8;
+    OK(pco_executable_create(f->session, g, &params, &e, err));
+    assert_int_equal(turns, 0);
+    assert_int_equal(pco_executable_counts(e).decomposed, 8);
+    assert_int_equal(pco_executable_counts(e).nodes, 1);
+    pco_executable_destroy(e);
+    for (int more = 9; more < 1000; more += 900) {
+        pco_error err = {""};
+        turns = more;
+        assert_int_equal(pco_executable_create(f->session, g, &params, &e, &err), PCO_ERROR_INTERNAL);
+        assert_int_equal(turns, more - 8);
+        assert_null(e);
+        if (!strstr(err.message, "after 8 rounds of decompositions 1 operations are left")) fail_msg("%s", err.message);
+    }
+    turns = 0;
+    pco_graph_destroy(g);
+}
+
 static void test_fused_matmul(void **state)
 {
     fixture *f = *state;
@@ -261,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise), cmocka_unit_test(test_fused_matmul),
                                        cmocka_unit_test(test_state),       cmocka_unit_test(test_messages),
-                                       cmocka_unit_test(test_empty),       cmocka_unit_test(test_decompositions)};
+                                       cmocka_unit_test(test_empty),       cmocka_unit_test(test_decompositions),
+                                       cmocka_unit_test(test_circles)};
     return cmocka_run_group_tests_name("session", tests, open_session, close_session);
 }
