@@ -2,7 +2,7 @@
  * device is what PORTICO_BACKEND picks. */
 #include "graph/graph.h"
 #include "graph/op_rules.h"
-#include "runtime/session.h"
+#include "runtime/session_internal.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -302,11 +302,63 @@ static void test_empty(void **state)
     pco_executable_destroy(e);
 }
 
+enum { SMALL = 50, LARGE = 20000 /* more than is compared by content */ };
+
+/* y = x + c, run with x = 1 */
+static pco_executable *add_constant(pco_session *session, int64_t n, const float *c)
+{
+    static float x[LARGE], y[LARGE];
+    pco_graph *g = pco_graph_create();
+    const uint32_t in = pco_graph_input(g, "x", PCO_F32, 1, &n);
+    pco_graph_output(g, pco_binary(g, PCO_OP_ADD, in, pco_graph_constant(g, "c", PCO_F32, 1, &n, c)), "y");
+    pco_executable *e;
+    OK(pco_executable_create(session, g, NULL, &e, err));
+    pco_graph_destroy(g);
+    for (int i = 0; i < n; i++) x[i] = 1;
+    OK(pco_executable_write(e, pco_executable_tensor(e, "x"), x, (uint64_t)n * sizeof *x, err));
+    OK(pco_executable_run(e, err));
+    OK(pco_executable_read(e, pco_executable_tensor(e, "y"), y, (uint64_t)n * sizeof *y, err));
+    for (int i = 0; i < n; i++)
+        if (y[i] != 1 + c[i]) fail_msg("element %d of %d is %g, not %g", i, (int)n, (double)y[i], (double)(1 + c[i]));
+    return e;
+}
+
+static uint32_t count_constants(const pco_session *session)
+{
+    uint32_t count = 0;
+    for (const session_constant *c = session->constants; c; c = c->next) count++;
+    return count;
+}
+
+/* Constants whose hashes agree are one only where they hold the same. */
+static void test_hashes(void **state)
+{
+    fixture *f = *state;
+    static float one[LARGE], other[LARGE];
+    for (int64_t n = SMALL; n <= LARGE; n += LARGE - SMALL) {
+        for (int i = 0; i < n; i++) one[i] = other[i] = (float)(i % 100);
+        other[n - 1]++;
+        assert_int_equal(count_constants(f->session), 0);
+        pco_executable *e[3] = {NULL, add_constant(f->session, n, other)};
+        assert_int_equal(count_constants(f->session), 1);
+        const uint64_t key = f->session->constants->key;
+        pco_executable_destroy(e[1]);
+        assert_int_equal(count_constants(f->session), 0);
+        e[0] = add_constant(f->session, n, one);
+        f->session->constants->key = key; /* as if it were the hash of both */
+        e[1] = add_constant(f->session, n, other);
+        assert_int_equal(count_constants(f->session), 2);
+        e[2] = add_constant(f->session, n, other);
+        assert_int_equal(count_constants(f->session), 2);
+        for (int i = 0; i < 3; i++) pco_executable_destroy(e[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise), cmocka_unit_test(test_fused_matmul),
                                        cmocka_unit_test(test_state),       cmocka_unit_test(test_messages),
                                        cmocka_unit_test(test_empty),       cmocka_unit_test(test_decompositions),
-                                       cmocka_unit_test(test_circles)};
+                                       cmocka_unit_test(test_hashes),      cmocka_unit_test(test_circles)};
     return cmocka_run_group_tests_name("session", tests, open_session, close_session);
 }
