@@ -1,6 +1,6 @@
 """Do families, element types and kernels stay what their rows say? Nothing outside a family's own file asks which family
 it is, types are not compared by their numbers, and a kernel's parameters, constants and buffers have no numbers by hand.
-And does one function print the values of elements?
+And does one function print the values of elements, and one run a node alone?
 docs/architecture.md has how many of these there once were."""
 
 import pathlib
@@ -46,6 +46,13 @@ class Rows(unittest.TestCase):
     def test_values_are_printed_in_one_way(self):
         """pco_number_text prints an element: by hand an i32 becomes -1.81943056e+09, and the line says nothing."""
         self.none(r"%\.(9|\*)g", "conformance")
+
+    def test_one_runner_of_a_node(self):
+        """A plugin's `prepare` is called for a session's part, and for a node alone (trial.h), and nowhere else."""
+        others = r"^core/(runtime/(part|trial)|text/tokenizer_gguf)\.c$"
+        self.none(r"(->|\.) *prepare\b", "core", "conformance", but=others)
+        calls = [str(path) for path, _, code in lines("core/runtime") if re.search(r"program->prepare\(", code)]
+        self.assertEqual(calls, ["core/runtime/part.c", "core/runtime/trial.c"])
 
 
 if __name__ == "__main__":
