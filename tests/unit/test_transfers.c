@@ -10,13 +10,14 @@
 
 enum { COUNT = 1003 };
 
-/* What the device's plugin was asked, and its own functions. The CPU's is left alone, unless it is the same. */
+/* What the device's plugin was asked, and its own functions. Of the CPU's, which may be the same, only `map` is. */
 static struct {
     pco_device *device; /* that refuses `tanh` */
-    pco_buffer_api buffer;
+    pco_buffer_api buffer, cpu;
     pco_program_api program;
     int copies, reads, writes, imports;
-    uint64_t written; /* bytes, to any device */
+    int maps, cpu_maps, hidden; /* while parts are made; hidden: buffers of the device that the host cannot address */
+    uint64_t written;           /* bytes, to any device */
 } spied;
 
 static pco_status spy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *e)
@@ -49,6 +50,14 @@ static pco_status spy_write(pco_device *device, pco_buffer *buffer, uint64_t off
     return spied.buffer.write(device, buffer, offset, data, bytes, e);
 }
 
+static void *spy_map(pco_device *device, pco_buffer *buffer)
+{
+    void *address = (device == spied.device ? spied.buffer.map : spied.cpu.map)(device, buffer);
+    *(device == spied.device ? &spied.maps : &spied.cpu_maps) += 1;
+    spied.hidden += device == spied.device && !address;
+    return address;
+}
+
 static pco_status spy_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **buffer, pco_error *e)
 {
     const pco_status status = spied.buffer.import(device, data, bytes, buffer, e);
@@ -76,6 +85,24 @@ static const pco_plugin_entry *session_plugin(uint32_t *index)
     return &plugins[devices[device].plugin];
 }
 
+/* Is the device's memory the host's, for certain? */
+static int in_host_memory(void)
+{
+    return strcmp(session_plugin(&(uint32_t){0})->name, "cpu") == 0 ||
+           strstr(pco_session_device(device_session)->aliases, "lavapipe");
+}
+
+/* Of the plugin that runs what the device refuses. */
+static pco_plugin_tables *cpu_tables(void)
+{
+    const pco_plugin_entry *plugins;
+    const uint32_t count = pco_registry_plugins(device_registry, &plugins);
+    for (uint32_t i = 0; i < count; i++)
+        if (plugins[i].plugin && strcmp(plugins[i].plugin->name, "cpu") == 0) return plugins[i].tables;
+    fail_msg("there is no plugin 'cpu'");
+    return NULL;
+}
+
 /* exp(x) * tanh(exp(x)): exp(x) is needed by the CPU, and again by the device. Counts what one run does. */
 static void run_parts(const float *x, float *y)
 {
@@ -83,7 +110,9 @@ static void run_parts(const float *x, float *y)
     const uint32_t in = pco_graph_input(g, "x", PCO_F32, 1, (int64_t[]){COUNT}), e = pco_unary(g, PCO_OP_EXP, in);
     pco_graph_output(g, pco_binary(g, PCO_OP_MUL, pco_unary(g, PCO_OP_TANH, e), e), "y");
     pco_executable *executable;
+    spied.maps = spied.cpu_maps = spied.hidden = 0;
     check_ok(pco_executable_create(device_session, g, NULL, &executable, &err));
+    const int maps = spied.maps, cpu_maps = spied.cpu_maps, hidden = spied.hidden;
     assert_int_equal(pco_executable_counts(executable).parts, 3);
     assert_int_equal(pco_executable_counts(executable).cpu_nodes, 1);
     check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x, COUNT * sizeof *x, &err));
@@ -96,28 +125,37 @@ static void run_parts(const float *x, float *y)
     pco_executable_destroy(executable);
     pco_graph_destroy(g);
     spied.copies = copies, spied.reads = reads, spied.writes = writes;
+    spied.maps = maps, spied.cpu_maps = cpu_maps, spied.hidden = hidden;
 }
 
 static void test_parts(void **state)
 {
     (void)state;
-    pco_plugin_tables *tables = session_plugin(&(uint32_t){0})->tables;
+    pco_plugin_tables *tables = session_plugin(&(uint32_t){0})->tables, *cpu = cpu_tables();
     spied.buffer = tables->buffer;
     spied.program = tables->program;
+    spied.cpu = cpu->buffer;
     float x[COUNT], y[4][COUNT];
     for (int i = 0; i < COUNT; i++) x[i] = (float)(i % 37 - 18) / 9;
     tables->program.supports = spy_supports;
     tables->buffer.read = spy_read;
     tables->buffer.write = spy_write;
+    cpu->buffer.map = spy_map;
     for (int without = 0; without < 4; without++) {
         tables->buffer.copy = without & 1 || !spied.buffer.copy ? NULL : spy_copy;
-        tables->buffer.map = without & 2 ? NULL : spied.buffer.map;
+        tables->buffer.map = without & 2 || !spied.buffer.map ? NULL : spy_map;
         run_parts(x, y[without]);
         assert_int_equal(spied.copies, tables->buffer.copy != NULL);
         /* exp(x) is read for the CPU, which may look itself, and for the device where that cannot copy */
         assert_true(spied.reads <= 1 + !tables->buffer.copy);
         assert_true(spied.writes <= 1 + !tables->buffer.copy);
         if (!tables->buffer.copy && !tables->buffer.map) assert_int_equal(spied.writes, 2);
+        /* what comes from elsewhere is put into the device's memory where the host can address that */
+        if (!tables->buffer.map) assert_int_equal(spied.maps, 0);
+        if (tables->buffer.map) assert_true(spied.maps >= 1 + !tables->buffer.copy);
+        if (tables->buffer.map && in_host_memory()) assert_int_equal(spied.hidden, 0);
+        if (tables->buffer.map && !spied.hidden) assert_int_equal(spied.writes, 0);
+        if (cpu->buffer.map) assert_true(spied.cpu_maps > 0); /* the CPU's always can be */
         for (int i = 0; i < COUNT; i++) {
             const double e = exp((double)x[i]);
             assert_true(fabs((double)y[without][i] - e * tanh(e)) < 1e-4 * (1 + e));
@@ -126,6 +164,7 @@ static void test_parts(void **state)
     }
     tables->buffer = spied.buffer;
     tables->program = spied.program;
+    cpu->buffer.map = spied.cpu.map;
 }
 
 /* y = x + constant, in a program of the session's; the constant lies at `data`. */
@@ -161,7 +200,7 @@ static void test_import(void **state)
     check_ok(pco_map_open(path, &map, &err));
     const float *lent = (const float *)(const void *)map.data;
     pco_plugin_tables *tables = session_plugin(&(uint32_t){0})->tables;
-    const int takes = strcmp(tables->plugin.name, "cpu") == 0; /* of other drivers, some do */
+    const int takes = in_host_memory(); /* of other drivers, some do */
     spied.buffer = tables->buffer;
     tables->buffer.write = spy_write;
     for (int way = 0; way < 3; way++) { /* imported, refused by the device, not lent */
@@ -233,12 +272,13 @@ static void test_copy(void **state)
 static int open_all(void **state) { return check_make_folder(state) || device_open(state); }
 
 /* A test that fails leaves its spies behind: each begins with the plugin's own tables. */
-static pco_plugin_tables own;
+static pco_plugin_tables own, own_cpu;
 
 static int save_tables(void **state)
 {
     (void)state;
     own = *session_plugin(&(uint32_t){0})->tables;
+    own_cpu = *cpu_tables();
     return 0;
 }
 
@@ -246,6 +286,7 @@ static int restore_tables(void **state)
 {
     (void)state;
     *session_plugin(&(uint32_t){0})->tables = own;
+    *cpu_tables() = own_cpu;
     return 0;
 }
 
