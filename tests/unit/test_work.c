@@ -534,10 +534,40 @@ static void test_shapes(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- operands and results ---- */
+
+/* Elements and bytes of all that a node reads and writes: what is absent is nothing, and what it reads twice is one. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    const uint32_t a = pco_graph_input(g, "a", PCO_F32, 2, (const int64_t[]){3, 64});
+    const uint32_t b = pco_graph_input(g, "b", PCO_Q8_0, 2, (const int64_t[]){5, 64});
+    const uint32_t c = pco_graph_input(g, "c", PCO_F32, 2, (const int64_t[]){3, 5});
+    const pco_matmul_attrs attrs = {.transpose_b = 1, .dtype = -1};
+    pco_graph_add(g, PCO_OP_MATMUL, &attrs, (const uint32_t[]){a, b, PCO_NONE, c}, 4, NULL);
+    const uint32_t half = pco_cast(g, a, PCO_F16);
+    pco_binary(g, PCO_OP_MUL, half, half);
+    check_ok(pco_graph_check(g, &err));
+    static const struct {
+        double elements, bytes;
+    } EXPECTED[] = {
+        {3 * 64 + 5 * 64 + 2 * 3 * 5, 4 * 3 * 64 + 5 * 2 * 34 + 2 * 4 * 3 * 5}, /* blocks of 32 take 34 bytes */
+        {2 * 3 * 64, (4 + 2) * 3 * 64},
+        {2 * 3 * 64, 2 * 2 * 3 * 64},
+    };
+    assert_int_equal(g->n_nodes, 3);
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        assert_true(pco_node_elements(g->tensors, &g->nodes[i]) == EXPECTED[i].elements);
+        assert_true(pco_node_bytes(g->tensors, &g->nodes[i]) == EXPECTED[i].bytes);
+    }
+    pco_graph_destroy(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_other_rows), cmocka_unit_test(test_products),
-                                       cmocka_unit_test(test_other_products)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),           cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_other_rows),     cmocka_unit_test(test_products),
+                                       cmocka_unit_test(test_other_products), cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
