@@ -160,7 +160,7 @@ static int attention_is_product(const gpu_lowering *gpu, const attention_sizes *
     const uint64_t scores = (uint64_t)z->batch * z->heads * z->rows * z->keys;
     if (z->attrs.weights || !attention_is_all_seen(gpu, z) || scores == 0 || z->depth == 0 || z->value_depth == 0)
         return 0;
-    if (scores * 4 > gpu_min(ATTENTION_SCORE_BYTES, gpu_window(gpu, 1)) || scores > INT32_MAX) return 0;
+    if (scores * 4 > gpu_min(ATTENTION_SCORE_BYTES, gpu_window(gpu, 1))) return 0;
     const gpu_matmul first = attention_scores(gpu, z), second = attention_join(gpu, z);
     return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) && gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE &&
            gpu_matmul_whole(gpu, &first) && gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE &&
