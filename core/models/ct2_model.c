@@ -52,7 +52,7 @@ static const pco_model_spec ct2_spec = {
     .max_position_embeddings = 512,
 };
 
-const pco_family pco_family_ct2 = {.name = "ct2", .spec = &ct2_spec};
+static const pco_family ct2_family = {.name = "ct2", .spec = &ct2_spec};
 
 /* The tokens of a file, in *text: one a line, or, from version 5 on, a list in JSON, which is kept in *list. */
 static pco_status ct2_tokens(const char *path, int64_t size, char **text, cJSON **list, const char **tokens,
@@ -326,11 +326,12 @@ static pco_status ct2_find(const char *folder, const char *name, int needed, int
     return status;
 }
 
-pco_status pco_ct2_read_model(const char *folder, const pco_weights *weights, pco_model_spec *spec,
-                              pco_tokenizer **source, pco_tokenizer **target, pco_error *err)
+pco_status pco_ct2_read_model(const char *folder, const pco_weights *weights, const pco_family **family,
+                              pco_model_spec *spec, pco_tokenizer **source, pco_tokenizer **target, pco_error *err)
 {
     pco_tokenizer_special special[2] = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
     int shared, found;
+    *family = &ct2_family;
     pco_status status = ct2_read_spec(weights, spec, err);
     if (status) return status;
     status = ct2_find(folder, "shared", 0, spec->vocab_size[0], &special[0], &shared, source, err);

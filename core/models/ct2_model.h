@@ -4,13 +4,11 @@
 
 #include "models/family.h"
 
-/* The row that such models are of; no config.json names it. */
-extern const pco_family pco_family_ct2;
-
-/* The spec and the tokenizers (*target may be *source) of a folder whose weights are open. Errors: UNSUPPORTED for a
- * specification other than TransformerSpec, TransformerBase and TransformerBig; NOT_FOUND for a vocabulary that is not
- * there; those of files and tokenizers. */
-pco_status pco_ct2_read_model(const char *folder, const pco_weights *weights, pco_model_spec *spec,
-                              pco_tokenizer **source, pco_tokenizer **target, pco_error *err) PCO_NODISCARD;
+/* The row that such models are of, which no config.json names, the spec and the tokenizers (*target may be *source) of
+ * a folder whose weights are open. Errors: UNSUPPORTED for a specification other than TransformerSpec, TransformerBase
+ * and TransformerBig; NOT_FOUND for a vocabulary that is not there; those of files and tokenizers. */
+pco_status pco_ct2_read_model(const char *folder, const pco_weights *weights, const pco_family **family,
+                              pco_model_spec *spec, pco_tokenizer **source, pco_tokenizer **target,
+                              pco_error *err) PCO_NODISCARD;
 
 #endif

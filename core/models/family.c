@@ -82,16 +82,22 @@ static const pco_family *family_guess(const cJSON *root)
     return NULL;
 }
 
-/* A model of several media, of which the part for text is run. */
-static pco_status family_of_part(const cJSON *root, const cJSON *part, const char *name, const char *label,
-                                 const pco_family **family, pco_model_spec *spec, pco_error *err)
+/* The row that the part for text is of in a model of several media, of which that part is run; NULL for none. */
+static const pco_family *family_of_part(const cJSON *root)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (pco_hub_text_part(families[i]->hub, root)) return families[i];
+    return NULL;
+}
+
+static pco_status family_read_part(const cJSON *root, const char *label, const pco_family *family, pco_model_spec *spec,
+                                   pco_error *err)
 {
     char within[1024];
     snprintf(within, sizeof within, "%.900s, 'text_config'", label);
-    *family = family_find(name, 1);
-    *spec = *(*family)->spec;
-    pco_status status = pco_hub_read((*family)->hub, part, within, spec, err);
-    return status ? status : pco_hub_read_whole(root, label, name, spec, err);
+    *spec = *family->spec;
+    pco_status status = pco_hub_read(family->hub, pco_hub_text_part(family->hub, root), within, spec, err);
+    return status ? status : pco_hub_read_whole(family->hub, root, label, family->model_type, spec, err);
 }
 
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
@@ -103,8 +109,8 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     uint32_t index;
     const uint32_t count = family_choose(1, chosen, names);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
-    const cJSON *part = pco_hub_text_part(root, &name);
-    if (part) return family_of_part(root, part, name, label, family, spec, err);
+    *family = family_of_part(root);
+    if (*family) return family_read_part(root, label, *family, spec, err);
     if (name && !family_find(name, 1))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s is of a model of type '%s', which Portico cannot run; it runs %s", label, name,
@@ -119,6 +125,19 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     if ((*family)->hub) return pco_hub_read((*family)->hub, root, label, spec, err);
     return (*family)->read_config(root, label, spec, err);
 }
+
+const struct pco_image_processor_class *pco_family_image_processor(uint32_t index)
+{
+    for (int i = 0; i < FAMILIES; i++) {
+        const struct pco_image_processor_class *class = families[i]->image_processor;
+        int before = 0;
+        for (int j = 0; j < i && !before; j++) before = families[j]->image_processor == class;
+        if (class && !before && index-- == 0) return class;
+    }
+    return NULL;
+}
+
+const pco_family *pco_family_anew(void) { return &pco_family_transformer; }
 
 const pco_family *pco_family_of_folder(const pco_family *family, const pco_model_spec *spec)
 {

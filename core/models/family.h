@@ -15,6 +15,8 @@ typedef struct pco_family {
     const char *model_type;   /* of its config.json; NULL: it is not read from folders */
     const pco_model_spec *spec;
     const pco_model_spec *images; /* what its second encoder begins with, which reads images; NULL: there is none */
+    /* Of a family that reads images: how, where the folder does not say (models/image_processor.h). */
+    const struct pco_image_processor_class *image_processor;
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
     const struct pco_family *in_gguf; /* whose GGUF files its models are, where it has none of its own; may be NULL */
@@ -58,6 +60,12 @@ pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, p
                               pco_error *err) PCO_NODISCARD;
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
                                 pco_error *err) PCO_NODISCARD;
+
+/* The classes of image processors that rows have, each once, by number; NULL behind the last. */
+const struct pco_image_processor_class *pco_family_image_processor(uint32_t index);
+
+/* The row of models that are made anew, whose config need not name it. */
+const pco_family *pco_family_anew(void);
 
 /* Whose folders a model is written as: the family's, or one's that says of GGUF files of the family that they are its
  * own. */

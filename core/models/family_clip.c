@@ -2,6 +2,7 @@
  * whose features are of one length; or one of them alone. A text is what its end of text makes of it, an image what its
  * class token does. */
 #include "models/family.h"
+#include "models/image_processor.h"
 
 #define CLIP_SPEC(head) \
     .program = "encoder", \
@@ -127,9 +128,29 @@ static const pco_hub clip_text_hub = {.read = clip_read_text_alone, .prefix = ""
 static const pco_hub clip_vision_hub = {
     .read = clip_read_images_alone, .prefix = "", .unused = clip_vision_unused, .flattened = clip_flattened};
 
-const pco_family pco_family_clip = {
-    .name = "clip", .model_type = "clip", .spec = &clip_text_spec, .images = &clip_image_spec, .hub = &clip_hub};
+static const pco_image_processor_class clip_image_processor = {
+    .name = "CLIP",
+    .usual = {.resizes = 1,
+              .crops = 1,
+              .rescales = 1,
+              .normalizes = 1,
+              .shortest_edge = 224,
+              .resample = PCO_RESAMPLE_BICUBIC,
+              .crop = {224, 224},
+              .factor = 1.0 / 255,
+              .mean = {0.48145466, 0.4578275, 0.40821073},
+              .deviation = {0.26862954, 0.26130258, 0.27577711}}};
+
+const pco_family pco_family_clip = {.name = "clip",
+                                    .model_type = "clip",
+                                    .spec = &clip_text_spec,
+                                    .images = &clip_image_spec,
+                                    .image_processor = &clip_image_processor,
+                                    .hub = &clip_hub};
 const pco_family pco_family_clip_text = {
     .name = "clip_text", .model_type = "clip_text_model", .spec = &clip_text_spec, .hub = &clip_text_hub};
-const pco_family pco_family_clip_vision = {
-    .name = "clip_vision", .model_type = "clip_vision_model", .spec = &clip_image_spec, .hub = &clip_vision_hub};
+const pco_family pco_family_clip_vision = {.name = "clip_vision",
+                                           .model_type = "clip_vision_model",
+                                           .spec = &clip_image_spec,
+                                           .image_processor = &pco_image_processor_vit,
+                                           .hub = &clip_vision_hub};

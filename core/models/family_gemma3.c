@@ -80,6 +80,19 @@ static void gemma3_write(pco_hub_writer *w, const pco_model_spec *spec)
     pco_hub_put_number(w, "rope_local_base_freq", spec->rope_theta_windowed);
 }
 
+/* The model that reads images, too. */
+static const char *const gemma3_text[][2] = {{"language_model.model.", "model."},
+                                             {"language_model.lm_head.", "lm_head."},
+                                             {"model.language_model.", "model."},
+                                             {NULL, NULL}};
+static const char *const gemma3_others[] = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                            "model.multi_modal_projector.", NULL};
+static const char *const gemma3_whole_keys[] = {"vision_config",     "mm_tokens_per_image", "boi_token_index",
+                                                "eoi_token_index",   "boi_token_id",        "eoi_token_id",
+                                                "image_token_index", "image_token_id",      NULL};
+static const pco_hub_whole gemma3_whole = {
+    .model_type = "gemma3", .text = gemma3_text, .others = gemma3_others, .keys = gemma3_whole_keys};
+
 static const pco_hub gemma3_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedforward_layernorm"),
                                    .names.self_attention_post_norm = "post_attention_layernorm",
                                    .names.ffn_post_norm = "post_feedforward_layernorm",
@@ -90,7 +103,8 @@ static const pco_hub gemma3_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedfor
                                    .class = "Gemma3ForCausalLM",
                                    .keys = &gemma3_keys,
                                    .write = gemma3_write,
-                                   .read = gemma3_read_config};
+                                   .read = gemma3_read_config,
+                                   .whole = &gemma3_whole};
 
 const pco_family pco_family_gemma3 = {.name = "gemma3",
                                       .architecture = "gemma3",

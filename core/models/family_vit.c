@@ -1,6 +1,7 @@
 /* The vision transformer (Dosovitskiy et al. 2020) in folders of Hugging Face: an encoder of patches behind a class
  * token, pre-norm, with learned positions; labels, or a pooler, from the class token. */
 #include "models/family.h"
+#include "models/image_processor.h"
 
 static const pco_model_spec vit_spec = {
     .program = "encoder",
@@ -57,4 +58,19 @@ static const char *const vit_flattened[] = {"embeddings.cls_token", "embeddings.
                                             "embeddings.patch_embeddings.projection.weight", NULL};
 static const pco_hub vit_hub = {.read = vit_read, .prefix = "vit.", .unused = vit_unused, .flattened = vit_flattened};
 
-const pco_family pco_family_vit = {.name = "vit", .model_type = "vit", .spec = &vit_spec, .hub = &vit_hub};
+const pco_image_processor_class pco_image_processor_vit = {.name = "ViT",
+                                                           .usual = {.resizes = 1,
+                                                                     .rescales = 1,
+                                                                     .normalizes = 1,
+                                                                     .size = {224, 224},
+                                                                     .resample = PCO_RESAMPLE_BILINEAR,
+                                                                     .crop = {224, 224},
+                                                                     .factor = 1.0 / 255,
+                                                                     .mean = {0.5, 0.5, 0.5},
+                                                                     .deviation = {0.5, 0.5, 0.5}}};
+
+const pco_family pco_family_vit = {.name = "vit",
+                                   .model_type = "vit",
+                                   .spec = &vit_spec,
+                                   .image_processor = &pco_image_processor_vit,
+                                   .hub = &vit_hub};

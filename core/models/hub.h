@@ -133,11 +133,22 @@ void pco_hub_put_window(pco_hub_writer *w, int says_use);
 
 /* ---- families ------------------------------------------------------------------------------------------- */
 
+/* A model of several media of which a family's model is the part for text (hub_whole.c). Lists are ended by NULL. */
+typedef struct pco_hub_whole {
+    const char *model_type;       /* of the whole */
+    const char *const (*text)[2]; /* what names of the part's tensors begin with, and what stands there in files of the
+                                     part alone */
+    const char *const *others;    /* how names of the other parts' tensors begin */
+    const char *const *keys;      /* of config.json beside the part's: of the others, and of how the text has their
+                                     results in it */
+} pco_hub_whole;
+
 /* What folders of a family are like. */
 typedef struct pco_hub {
     void (*read)(pco_hub_reader *r, pco_model_spec *spec);
     void (*read_images)(pco_hub_reader *r, pco_model_spec *spec); /* of the family's second spec; NULL: it has none */
     const char *telltale; /* a key that tells the family in a config.json without model_type; NULL: there is none */
+    const pco_hub_whole *whole; /* what its models are a part of, too; NULL: of nothing */
 
     /* Encoders and encoder-decoders, whose spec has the names without what those of some files begin with. */
     const char *prefix;
@@ -198,16 +209,16 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
 /* An error for a config.json whose weights are packed by a program of its own. */
 pco_status pco_hub_refuse_packed(const cJSON *root, const char *label, pco_error *err) PCO_NODISCARD;
 
-/* Of a model of several media (hub_whole.c): the object in its config.json that is the config of what reads and writes
- * text, and the model_type that this has; NULL: the file is of no such model. */
-const cJSON *pco_hub_text_part(const cJSON *root, const char **model_type);
-/* What stands beside that object: whether embeddings are tied, and keys of other parts. Errors: UNSUPPORTED and FORMAT,
- * naming the key. */
-pco_status pco_hub_read_whole(const cJSON *root, const char *label, const char *model_type, pco_model_spec *spec,
-                              pco_error *err) PCO_NODISCARD;
+/* In the config.json of the whole that hub's models are a part of: the object that is the part's config; NULL: the file
+ * is of no such model. `hub` may be NULL. */
+const cJSON *pco_hub_text_part(const pco_hub *hub, const cJSON *root);
+/* What stands beside that object: whether embeddings are tied, and keys of other parts; model_type is the part's.
+ * Errors: UNSUPPORTED and FORMAT, naming the key. */
+pco_status pco_hub_read_whole(const pco_hub *hub, const cJSON *root, const char *label, const char *model_type,
+                              pco_model_spec *spec, pco_error *err) PCO_NODISCARD;
 /* Takes out the tensors of the other parts, and calls those of the text's as in files of it alone. Errors: FORMAT when
  * two tensors have one name; OUT_OF_HOST_MEMORY. */
-pco_status pco_hub_take_text_part(pco_weights *weights, pco_error *err) PCO_NODISCARD;
+pco_status pco_hub_take_text_part(const pco_hub *hub, pco_weights *weights, pco_error *err) PCO_NODISCARD;
 
 /* The same for the second spec of a family that has one, whose part of the file was not looked at. */
 pco_status pco_hub_read_images(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,

@@ -8,46 +8,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What files leave out is as the classes of transformers have it: that of ViT, and that of CLIP. */
-static const pco_image_processor processor_vit = {.resizes = 1,
-                                                  .rescales = 1,
-                                                  .normalizes = 1,
-                                                  .size = {224, 224},
-                                                  .resample = PCO_RESAMPLE_BILINEAR,
-                                                  .crop = {224, 224},
-                                                  .factor = 1.0 / 255,
-                                                  .mean = {0.5, 0.5, 0.5},
-                                                  .deviation = {0.5, 0.5, 0.5}};
-static const pco_image_processor processor_clip = {.resizes = 1,
-                                                   .crops = 1,
-                                                   .rescales = 1,
-                                                   .normalizes = 1,
-                                                   .shortest_edge = 224,
-                                                   .resample = PCO_RESAMPLE_BICUBIC,
-                                                   .crop = {224, 224},
-                                                   .factor = 1.0 / 255,
-                                                   .mean = {0.48145466, 0.4578275, 0.40821073},
-                                                   .deviation = {0.26862954, 0.26130258, 0.27577711}};
-
-/* Which class: "CLIPImageProcessor", "ViTFeatureExtractor" and their like; by the model where the file does not say. */
-static int processor_is_clip(pco_hub_reader *r, const pco_model_file *file)
+/* Is `type` the class, or one that was called so before? */
+static int processor_is(const char *type, const pco_image_processor_class *class)
 {
     static const char *const ends[] = {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil", "FeatureExtractor"};
+    const size_t length = strlen(class->name);
+    if (strncmp(type, class->name, length) != 0) return 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (strcmp(type + length, ends[i]) == 0) return 1;
+    return 0;
+}
+
+/* The class that the file names, of those that families have; the model's family's where it names none. */
+static const pco_image_processor_class *processor_class(pco_hub_reader *r, const pco_model_file *file)
+{
     const char *type = cJSON_GetStringValue(pco_hub_item(r, "image_processor_type")),
                *before = cJSON_GetStringValue(pco_hub_item(r, "feature_extractor_type"));
+    char list[256] = "";
+    size_t used = 0;
+    const pco_image_processor_class *class;
     if (!type) type = before;
-    if (!type) return file->images == &file->second;
-    for (int clip = 0; clip < 2; clip++) {
-        const char *name = clip ? "CLIP" : "ViT";
-        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-            if (strncmp(type, name, strlen(name)) == 0 && strcmp(type + strlen(name), ends[i]) == 0) return clip;
+    if (!type) return file->family->image_processor;
+    for (uint32_t i = 0; (class = pco_family_image_processor(i)) != NULL; i++) {
+        if (processor_is(type, class)) return class;
+        if (used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? " and " : "", class->name);
     }
     if (!r->status)
-        r->status =
-            pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                     "%s: '%.100s' is an image processor that Portico does not have; it has those of ViT and CLIP",
-                     r->label, type);
-    return 0;
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: '%.100s' is an image processor that Portico does not have; it has those of %s",
+                             r->label, type, list);
+    return file->family->image_processor;
 }
 
 /* A number of pixels, for both sides or (square: 0) the shorter one; or an object that says which. */
@@ -94,13 +85,12 @@ static void processor_channels(pco_hub_reader *r, const char *key, double least,
 static void processor_read(pco_hub_reader *r, const pco_model_file *file, pco_image_processor *p)
 {
     static const char *const harmless[] = {"do_convert_rgb", "processor_class", "return_tensors", "image_seq_length"};
-    const int clip = processor_is_clip(r, file);
-    *p = clip ? processor_clip : processor_vit;
+    *p = processor_class(r, file)->usual;
     p->resizes = pco_hub_bool(r, "do_resize", p->resizes);
     p->crops = pco_hub_bool(r, "do_center_crop", p->crops);
     p->rescales = pco_hub_bool(r, "do_rescale", p->rescales);
     p->normalizes = pco_hub_bool(r, "do_normalize", p->normalizes);
-    processor_size(r, "size", pco_hub_bool(r, "default_to_square", !clip), p->size, &p->shortest_edge);
+    processor_size(r, "size", pco_hub_bool(r, "default_to_square", !p->shortest_edge), p->size, &p->shortest_edge);
     processor_size(r, "crop_size", 1, p->crop, NULL);
     if (pco_hub_item(r, "resample") && !r->status) {
         int64_t filter = 0;

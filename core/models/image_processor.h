@@ -27,6 +27,15 @@ typedef struct pco_image_processor {
     double mean[3], deviation[3];
 } pco_image_processor;
 
+/* A class of transformers: what files of it leave out. */
+typedef struct pco_image_processor_class {
+    const char *name; /* what stands before "ImageProcessor" and its like */
+    pco_image_processor usual;
+} pco_image_processor_class;
+
+/* That of ViT (family_vit.c), which other rows have, too. */
+extern const pco_image_processor_class pco_image_processor_vit;
+
 /* Reads preprocessor_config.json, or "image_processor" of processor_config.json, of the model's folder. Errors:
  * NOT_FOUND when there is none; FORMAT; UNSUPPORTED, naming the key, for what would change the pixels in another way.
  */

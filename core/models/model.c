@@ -232,9 +232,8 @@ static pco_status model_read_config(const char *folder, const char *path, pco_mo
     pco_status status = pco_json_load(path, &root, err);
     if (status) return status;
     pco_model_spec *spec = &file->spec;
-    const char *part = NULL;
-    file->is_part = pco_hub_text_part(root, &part) != NULL;
     status = pco_family_of_config(root, path, &file->family, spec, err);
+    file->is_part = !status && pco_hub_text_part(file->family->hub, root) != NULL;
     if (!status) status = model_read_images(root, path, file, err);
     if (!status && pco_model_reads_texts(file) && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
@@ -262,7 +261,7 @@ static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
 {
     char name[PCO_SPEC_NAME];
     pco_model_spec *spec = &file->spec;
-    pco_status status = file->is_part ? pco_hub_take_text_part(file->safetensors, err) : PCO_OK;
+    pco_status status = file->is_part ? pco_hub_take_text_part(file->family->hub, file->safetensors, err) : PCO_OK;
     if (!status) status = pco_hub_prepare(file->family->hub, spec, file->safetensors, err);
     if (status) return status;
     snprintf(name, sizeof name, "%s.weight", spec->masked_head.dense ? spec->masked_head.dense : "");
@@ -280,8 +279,8 @@ static pco_status model_open_ct2(const char *path, const char *weights, pco_mode
 {
     pco_status status = pco_ct2_open(weights, &file->safetensors, err);
     file->weights = file->safetensors;
-    file->family = &pco_family_ct2;
-    if (!status) status = pco_ct2_read_model(path, file->weights, &file->spec, &file->source, &file->target, err);
+    if (!status)
+        status = pco_ct2_read_model(path, file->weights, &file->family, &file->spec, &file->source, &file->target, err);
     return status ? status : model_check_ids(path, &file->spec, err);
 }
 

@@ -450,7 +450,8 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     *out = NULL;
     model_document document = {cJSON_Duplicate(config->model, 1), 0};
     if (!document.root) return config_no_memory("the model's config", err);
-    if (!model_says(&document, "model_type")) model_add(&document, "model_type", cJSON_CreateString("transformer"));
+    if (!model_says(&document, "model_type"))
+        model_add(&document, "model_type", cJSON_CreateString(pco_family_anew()->model_type));
     if (text && !model_says(&document, "is_encoder_decoder"))
         model_add(&document, "is_encoder_decoder", cJSON_CreateFalse());
     model_default(&document, "max_position_embeddings", (double)config->data.context);

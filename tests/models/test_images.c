@@ -403,6 +403,57 @@ static void test_towers(void **state)
     rmdir(folder);
 }
 
+/* A class by any of its names, and the family's where the file names none; one number for "size" is the shorter side of
+ * CLIP's. */
+static void test_processors(void **state)
+{
+    static const struct {
+        const char *model, *text, *message;
+        int64_t sides[2], shortest_edge;
+        int crops;
+    } cases[] = {
+        {"vit", "{}", NULL, {224, 224}, 0, 0},
+        {"vit", "{\"size\": 9}", NULL, {9, 9}, 0, 0},
+        {"clip", "{}", NULL, {0, 0}, 224, 1},
+        {"clip", "{\"size\": 9}", NULL, {0, 0}, 9, 1},
+        {"clip", "{\"size\": 9, \"default_to_square\": true}", NULL, {9, 9}, 0, 1},
+        {"vit", "{\"image_processor_type\": \"CLIPImageProcessorFast\"}", NULL, {0, 0}, 224, 1},
+        {"vit", "{\"feature_extractor_type\": \"CLIPFeatureExtractor\"}", NULL, {0, 0}, 224, 1},
+        {"clip", "{\"feature_extractor_type\": \"ViTFeatureExtractor\"}", NULL, {224, 224}, 0, 0},
+        {"clip", "{\"image_processor_type\": \"ViTImageProcessorPil\"}", NULL, {224, 224}, 0, 0},
+        {"clip",
+         "{\"image_processor_type\": \"CLIPProcessor\"}",
+         "'CLIPProcessor' is an image processor that Portico does not have; it has those of ViT and CLIP",
+         {0, 0},
+         0,
+         0},
+    };
+    char folder[] = "/tmp/portico-processors-XXXXXX", path[512];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pco_model_file *file;
+        pco_image_processor processor = {.factor = 0};
+        snprintf(path, sizeof path, "%s/%s", images_folder, cases[i].model);
+        check_ok(pco_model_file_open(path, &file, &err));
+        free(file->path);
+        assert_non_null(file->path = strdup(folder));
+        snprintf(path, sizeof path, "%s/preprocessor_config.json", folder);
+        check_ok(pco_file_write(path, cases[i].text, strlen(cases[i].text), &err));
+        if (cases[i].message) {
+            check_fails(pco_image_processor_read(file, &processor, &err), PCO_ERROR_UNSUPPORTED, cases[i].message);
+        } else {
+            check_ok(pco_image_processor_read(file, &processor, &err));
+            assert_memory_equal(processor.size, cases[i].sides, sizeof processor.size);
+            assert_int_equal(processor.shortest_edge, cases[i].shortest_edge);
+            assert_int_equal(processor.crops, cases[i].crops);
+        }
+        pco_model_file_close(file);
+    }
+    unlink(path);
+    rmdir(folder);
+}
+
 /* Files that are cut short, that say more than they have, and that are of other kinds. */
 static void test_bad_files(void **state)
 {
@@ -449,9 +500,9 @@ static void test_bad_files(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_bad_files),
-                                       cmocka_unit_test(test_api), cmocka_unit_test(test_images),
-                                       cmocka_unit_test(test_towers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),  cmocka_unit_test(test_bad_files),
+                                       cmocka_unit_test(test_api),    cmocka_unit_test(test_images),
+                                       cmocka_unit_test(test_towers), cmocka_unit_test(test_processors)};
     if (argc != 2) return 2;
     images_folder = argv[1];
     return cmocka_run_group_tests_name("images", tests, NULL, NULL);
