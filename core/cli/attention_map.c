@@ -18,7 +18,7 @@ enum {
     MAP_LETTER = 60      /* width of a letter, in hundredths of the font's size (monospace) */
 };
 
-/* One label: a token, printable, for text or XML. */
+/* One label: a token, printable. */
 typedef struct map_label {
     char text[8 * MAP_LABEL + 8];
     uint32_t width; /* letters */
@@ -43,7 +43,7 @@ static const char *const map_keys[] = {"encoder", "decoder", "cross"};
 
 /* ---- labels ---- */
 
-/* Appends one character, as XML wants it, and makes visible what does not print. */
+/* Appends one character, and makes visible what does not print. */
 static void map_append(map_label *label, const char *bytes, size_t size, uint32_t code)
 {
     char text[16];
@@ -51,8 +51,6 @@ static void map_append(map_label *label, const char *bytes, size_t size, uint32_
         snprintf(text, sizeof text, code == '\n' ? "\\n" : "\\x%02x", (unsigned char)*bytes);
     else if (code == ' ')
         snprintf(text, sizeof text, "\xe2\x90\xa3"); /* U+2423, open box */
-    else if (strchr("&<>\"", (int)code) && code < 128)
-        snprintf(text, sizeof text, "&#%u;", code);
     else
         snprintf(text, sizeof text, "%.*s", (int)size, bytes);
     size_t length = strlen(label->text);
@@ -197,16 +195,26 @@ static void map_shade(pco_writer *out, const float *weights, int64_t queries, in
     if (open) pco_print(out, "\" class=\"c%d\"/>\n", level);
 }
 
+/* A text element that has been begun, with its attributes. */
+static void map_text(pco_writer *out, const char *text)
+{
+    pco_write_char(out, '>');
+    pco_write_xml(out, text);
+    pco_write_text(out, "</text>\n");
+}
+
 static void map_labels(pco_writer *out, const map_set *set, const map_layout *l, const pco_attention_map *map)
 {
     const map_label *rows = map_rows(set, map), *columns = map_columns(set, map);
     pco_print(out, "<g class=\"t\" font-size=\"%.2f\">\n", l->font);
-    for (int64_t q = 0; q < map->queries; q++)
-        pco_print(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", l->cell * ((double)q + 0.8),
-                  rows[q].text);
-    for (int64_t k = 0; k < map->keys; k++)
-        pco_print(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n", l->cell * ((double)k + 0.8),
-                  columns[k].text);
+    for (int64_t q = 0; q < map->queries; q++) {
+        pco_print(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\"", l->cell * ((double)q + 0.8));
+        map_text(out, rows[q].text);
+    }
+    for (int64_t k = 0; k < map->keys; k++) {
+        pco_print(out, "<text transform=\"translate(%.2f -3) rotate(-90)\"", l->cell * ((double)k + 0.8));
+        map_text(out, columns[k].text);
+    }
     pco_print(out, "</g>\n");
 }
 
@@ -259,13 +267,11 @@ static void map_svg(pco_writer *out, const map_set *set, const char *device)
     map_colours(out, 0);
     pco_write_text(out, "@media (prefers-color-scheme: dark){\n.page{fill:#0d1117}text{fill:#e6edf3}\n");
     map_colours(out, 1);
-    pco_print(out,
-              "}\n</style>\n<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n"
-              "<text x=\"20\" y=\"22\" font-size=\"14\">Attention weights, computed on %s</text>\n"
-              "<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one that is "
-              "looked at; "
-              "a row sums to 1</text>\n",
-              device);
+    pco_print(out, "}\n</style>\n<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n"
+                   "<text x=\"20\" y=\"22\" font-size=\"14\">Attention weights, computed on ");
+    pco_write_xml(out, device);
+    pco_write_text(out, "</text>\n<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one "
+                        "that is looked at; a row sums to 1</text>\n");
     map_legend(out, 20, 46);
     double y = 66;
     for (uint32_t i = 0; i < set->count; i++) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """check_attention.py SVG JSON PANELS: the two forms of `portico run --attention` for the same text.
 
-The picture is well formed, needs nothing from outside, has PANELS panels with a label for each row and column, and each
-cell has the shade of its weight, once. The weights of a row sum to 1."""
+The picture is well formed, needs nothing from outside, has PANELS panels with a label for each row and column, which
+is its token where that is short and prints, and each cell has the shade of its weight, once. The weights of a row sum to 1."""
 import json
 import re
 import sys
@@ -27,6 +27,11 @@ def levels(panel):
     return cells
 
 
+def is_label(text, token):
+    """Longer ones are cut, and what does not print is spelt."""
+    return text == token.replace(" ", "\u2423") or len(token) >= 13 or not token.isprintable()
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         text = file.read()
@@ -46,6 +51,8 @@ def main():
         assert queries == len(rows) == len(numbers[sides[0]]) and keys == len(rows[0]) == len(numbers[sides[1]])
         labels = next(g for g in panel.iter(SVG + "g") if g.get("class") == "t").findall(SVG + "text")
         assert len(labels) == queries + keys and all(label.text for label in labels), "labels"
+        tokens = numbers[sides[0]] + numbers[sides[1]]
+        assert all(is_label(label.text, token) for label, token in zip(labels, tokens)), "a label is not its token"
         cells = levels(panel)
         drawn += len(cells)
         for q, row in enumerate(rows):

@@ -467,7 +467,7 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     says "statistics on stderr" err 'tokens/s'
     if [ "$(wc -l < "$work/out")" = 1 ]; then ok "stdout: the text and a newline"; else bad "stdout" "more lines"; fi
     for kind in svg json; do
-        run run "$stories" --prompt "Once upon a time" -n 9 --device cpu --attention "$work/map.$kind"
+        run run "$stories" --prompt 'Tom & "Lily" <b>' -n 9 --device cpu --attention "$work/map.$kind"
         status "run GGUF --attention $kind" 0
     done
     if python3 "$source/tests/cli/check_attention.py" "$work/map.svg" "$work/map.json" 40 > "$work/out" 2> "$work/err"; then
