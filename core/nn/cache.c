@@ -7,25 +7,25 @@
 
 #include "base/dtype.h"
 
-enum { CACHE_BLOCK = 32, CACHE_DIGITS = 4 };
+enum { CACHE_DIGITS = 4 };
 
 pco_nn_cache pco_nn_cache_state(const pco_nn *nn, const char *name, uint32_t type, const int64_t shape[4])
 {
     pco_graph *graph = nn->graph;
-    const int64_t row = shape[2] * shape[3];
+    const int64_t row = shape[2] * shape[3], block = pco_dtype_block(type);
     pco_nn_cache cache = {type, PCO_NONE, PCO_NONE, shape[2], shape[3]};
     if (type == PCO_F32 || type == PCO_F16) {
         cache.state = pco_graph_state(graph, name, type, 4, shape);
     } else if (type != PCO_Q8_0) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED, "a cache can be f32, f16 or q8_0, not %s", pco_dtype_name(type));
-    } else if (row % CACHE_BLOCK) {
+    } else if (row % block) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
-                       "a cache of q8_0 has blocks of %d, and a token has %lld elements of keys here; take f16",
-                       CACHE_BLOCK, (long long)row);
+                       "a cache of q8_0 has blocks of %lld, and a token has %lld elements of keys here; take f16",
+                       (long long)block, (long long)row);
     } else {
         cache.state = pco_graph_state(graph, name, PCO_I32, 3, (int64_t[]){shape[0], shape[1], row / CACHE_DIGITS});
         cache.scales = pco_graph_state(graph, pco_nn_name(nn, "%s.scale", name), PCO_F16, 3,
-                                       (int64_t[]){shape[0], shape[1], row / CACHE_BLOCK});
+                                       (int64_t[]){shape[0], shape[1], row / block});
     }
     return cache;
 }
@@ -51,15 +51,15 @@ const pco_nn_cache *pco_nn_cache_create(const pco_nn *nn, const char *name, pco_
     return cache;
 }
 
-/* x f32 [B,S,G,D] as words [B,S,G*D/4] and scales f32 [B,S,G*D/32]. */
-static void cache_quantise(pco_graph *graph, uint32_t x, uint32_t *words, uint32_t *scales)
+/* x f32 [B,S,G,D] as words [B,S,G*D/4] and scales f32 [B,S,G*D/block]. */
+static void cache_quantise(pco_graph *graph, uint32_t x, int64_t block, uint32_t *words, uint32_t *scales)
 {
     static const int32_t powers[CACHE_DIGITS] = {1, 1 << 8, 1 << 16, 1 << 24};
     if (graph->status) return;
     const int64_t *shape = graph->tensors[x].shape;
-    const int64_t batch = shape[0], rows = shape[1], blocks = shape[2] * shape[3] / CACHE_BLOCK;
-    const int64_t words_of_row = blocks * CACHE_BLOCK / CACHE_DIGITS;
-    x = pco_cast(graph, pco_reshape(graph, x, 4, (int64_t[]){batch, rows, blocks, CACHE_BLOCK}), PCO_F32);
+    const int64_t batch = shape[0], rows = shape[1], blocks = shape[2] * shape[3] / block;
+    const int64_t words_of_row = blocks * block / CACHE_DIGITS;
+    x = pco_cast(graph, pco_reshape(graph, x, 4, (int64_t[]){batch, rows, blocks, block}), PCO_F32);
     const uint32_t largest = pco_reduce(graph, PCO_OP_AMAX, pco_unary(graph, PCO_OP_ABS, x), 3, 1);
     const uint32_t scale = pco_binary_scalar(graph, PCO_OP_DIV, largest, 127);
     const uint32_t zero = pco_binary_scalar(graph, PCO_OP_EQ, scale, 0);
@@ -84,7 +84,7 @@ pco_nn_cache pco_nn_cache_write(const pco_nn *nn, const pco_nn_cache *cache, uin
     pco_nn_cache after = *cache;
     uint32_t words = x, scales = PCO_NONE;
     if (cache->type == PCO_Q8_0) {
-        cache_quantise(nn->graph, x, &words, &scales);
+        cache_quantise(nn->graph, x, pco_dtype_block(cache->type), &words, &scales);
         after.scales = cache_put(nn->graph, cache->scales, scales, index, take);
     }
     after.state = cache_put(nn->graph, cache->state, words, index, take);
@@ -112,7 +112,7 @@ uint32_t pco_nn_cache_read(const pco_nn *nn, const pco_nn_cache *cache)
     uint32_t digits[CACHE_DIGITS], words = cache->state;
     if (cache->type != PCO_Q8_0 || graph->status) return words;
     const int64_t lanes = graph->tensors[words].shape[0], tokens = graph->tensors[words].shape[1];
-    const int64_t row = cache->heads * cache->head_dim;
+    const int64_t row = cache->heads * cache->head_dim, block = pco_dtype_block(cache->type);
     words = pco_reshape(graph, words, 4, (int64_t[]){lanes, tokens, 1, row / CACHE_DIGITS});
     digits[3] = cache_digit(graph, pco_cast(graph, words, PCO_F32), 0x1p24);
     const uint32_t high = pco_cast(graph, pco_binary_scalar(graph, PCO_OP_MUL, digits[3], 0x1p24), PCO_I32);
@@ -122,9 +122,9 @@ uint32_t pco_nn_cache_read(const pco_nn *nn, const pco_nn_cache *cache)
     digits[1] = cache_digit(graph, words, 0x1p8);
     digits[0] = cache_rest(graph, words, digits[1], 0x1p8);
     uint32_t q = pco_concat(graph, digits, CACHE_DIGITS, 2);
-    q = pco_reshape(graph, q, 4, (int64_t[]){lanes, tokens, row / CACHE_BLOCK, CACHE_BLOCK});
+    q = pco_reshape(graph, q, 4, (int64_t[]){lanes, tokens, row / block, block});
     uint32_t scales = pco_cast(graph, cache->scales, PCO_F32);
-    scales = pco_reshape(graph, scales, 4, (int64_t[]){lanes, tokens, row / CACHE_BLOCK, 1});
+    scales = pco_reshape(graph, scales, 4, (int64_t[]){lanes, tokens, row / block, 1});
     return pco_reshape(graph, pco_binary(graph, PCO_OP_MUL, q, scales), 4,
                        (int64_t[]){lanes, tokens, cache->heads, cache->head_dim});
 }

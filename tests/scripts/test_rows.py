@@ -43,6 +43,9 @@ class Rows(unittest.TestCase):
         self.assertGreater(len(TYPES), 10)
         self.none(rf"(<|>)=? *PCO_({'|'.join(TYPES)})\b|\bPCO_({'|'.join(TYPES)}) *(<|>)", "core", "backends", "conformance")
 
+    def test_blocks_are_those_of_the_row(self):
+        self.none(r"\b\w*BLOCK = (32|256)\b", "core")
+
     def test_parameters_have_names(self):
         self.none(r"\bP\(\d+\)|\bBUFFER_?\d+\b", "shaders")
         self.none(r"\bgpu_(set_)?(param|spec|buffer)s?\((gpu|d|&d)[^;]*, *\d+,", "backends")
