@@ -56,7 +56,7 @@ static void dtype_widen_bool(const void *from, int64_t count, float *out)
 
 typedef struct base_dtype {
     const char *name;
-    uint32_t block, block_bytes;
+    uint32_t block, block_bytes, instead;
     pco_dtype_class class;
     void (*widen)(const void *from, int64_t count, float *out);
     void (*narrow)(const float *in, int64_t count, void *out); /* NULL: values are not converted to the type */
@@ -67,8 +67,8 @@ typedef struct base_dtype {
 #define BASE_NARROW_QUANTISED(name) dtype_narrow_##name
 #define BASE_NARROW_WHOLE(name)     NULL
 static const base_dtype base_dtypes[PCO_DTYPE_COUNT] = {
-#define PCO_DTYPE(number, NAME, name, class, block, bytes, ...) \
-    [number] = {#name, block, bytes, PCO_DTYPE_##class, dtype_widen_##name, BASE_NARROW_##class(name)},
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, instead, ...) \
+    [number] = {#name, block, bytes, PCO_##instead, PCO_DTYPE_##class, dtype_widen_##name, BASE_NARROW_##class(name)},
 #include "base/dtypes.def"
 #undef PCO_DTYPE
 };
@@ -114,6 +114,8 @@ char *pco_number_text(double value, char text[PCO_NUMBER_TEXT])
 }
 
 uint32_t pco_dtype_block(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block : 0; }
+
+uint32_t pco_dtype_instead(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].instead : dtype; }
 
 uint32_t pco_dtype_block_bytes(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block_bytes : 0; }
 

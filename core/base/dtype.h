@@ -38,6 +38,10 @@ char *pco_number_text(double value, char text[PCO_NUMBER_TEXT]);
 uint32_t pco_dtype_block(uint32_t dtype);
 uint32_t pco_dtype_block_bytes(uint32_t dtype);
 
+/* For a matrix whose rows are not whole blocks of the type: one of smaller blocks and at least as many levels; the type
+ * itself where there is none. */
+uint32_t pco_dtype_instead(uint32_t dtype);
+
 /* The number of elements of shape[rank]; 1 for rank 0. Errors, INVALID: rank above PCO_MAX_RANK, a negative
  * dimension, or a product of the non-zero dimensions beyond int64. */
 pco_status pco_shape_count(uint32_t rank, const int64_t *shape, int64_t *count, pco_error *err) PCO_NODISCARD;

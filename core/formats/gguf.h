@@ -112,13 +112,14 @@ pco_status pco_gguf_bool_array(const pco_gguf *gguf, const char *key, unsigned c
 pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out, uint64_t *count,
                               pco_error *err) PCO_NODISCARD;
 
-/* A tensor type of ggml: its number in files, name, elements in a block, bytes of a block, and the pco_dtype
- * or -1. The table has every type that current files may contain; NULL for a number that it does not have. */
+/* A tensor type of ggml: its number in files, name, elements in a block, bytes of a block, the pco_dtype or -1, and of
+ * a pco_dtype "general.file_type" of files that are mostly of it or -1. The table has every type that current files may
+ * contain; NULL for a number that it does not have. */
 typedef struct pco_ggml_type {
     uint32_t id;
     const char *name;
     uint32_t block, block_bytes;
-    int32_t dtype;
+    int32_t dtype, file_type;
 } pco_ggml_type;
 const pco_ggml_type *pco_ggml_type_find(uint32_t id);
 /* That of a pco_dtype; NULL for one that GGUF does not have. */

@@ -12,14 +12,15 @@
 /* Our types, and those that files may have besides; sizes as ggml's block structures define them. Numbers that are
  * absent were removed from the format. */
 static const pco_ggml_type gguf_types[] = {
-#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, ...) \
-    {(uint32_t)gguf, gguf_name, block, bytes, number},
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, instead, gguf, gguf_name, file_type, ...) \
+    {(uint32_t)gguf, gguf_name, block, bytes, number, file_type},
 #include "base/dtypes.def"
 #undef PCO_DTYPE
-    {9, "Q8_1", 32, 36, -1},      {15, "Q8_K", 256, 292, -1}, {16, "IQ2_XXS", 256, 66, -1}, {17, "IQ2_XS", 256, 74, -1},
-    {18, "IQ3_XXS", 256, 98, -1}, {19, "IQ1_S", 256, 50, -1}, {21, "IQ3_S", 256, 110, -1},  {22, "IQ2_S", 256, 82, -1},
-    {24, "I8", 1, 1, -1},         {25, "I16", 1, 2, -1},      {27, "I64", 1, 8, -1},        {28, "F64", 1, 8, -1},
-    {29, "IQ1_M", 256, 56, -1},   {34, "TQ1_0", 256, 54, -1}, {35, "TQ2_0", 256, 66, -1},
+    {9, "Q8_1", 32, 36, -1, -1},     {15, "Q8_K", 256, 292, -1, -1},   {16, "IQ2_XXS", 256, 66, -1, -1},
+    {17, "IQ2_XS", 256, 74, -1, -1}, {18, "IQ3_XXS", 256, 98, -1, -1}, {19, "IQ1_S", 256, 50, -1, -1},
+    {21, "IQ3_S", 256, 110, -1, -1}, {22, "IQ2_S", 256, 82, -1, -1},   {24, "I8", 1, 1, -1, -1},
+    {25, "I16", 1, 2, -1, -1},       {27, "I64", 1, 8, -1, -1},        {28, "F64", 1, 8, -1, -1},
+    {29, "IQ1_M", 256, 56, -1, -1},  {34, "TQ1_0", 256, 54, -1, -1},   {35, "TQ2_0", 256, 66, -1, -1},
 };
 
 const pco_ggml_type *pco_ggml_type_find(uint32_t id)

@@ -15,7 +15,8 @@ typedef struct npy_type {
 } npy_type;
 
 static const npy_type npy_types[] = {
-#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, file_name, numpy, ...) \
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, instead, gguf, gguf_name, file_type, \
+                  file_name, numpy, ...) \
     {numpy, file_name, number, bytes},
 #include "base/dtypes.def"
 #undef PCO_DTYPE

@@ -20,7 +20,8 @@ typedef struct safetensors_type {
 } safetensors_type;
 
 static const safetensors_type safetensors_types[] = {
-#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, file_name, ...) \
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, instead, gguf, gguf_name, file_type, \
+                  file_name, ...) \
     {file_name, number, bytes},
 #include "base/dtypes.def"
 #undef PCO_DTYPE

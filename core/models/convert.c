@@ -16,24 +16,6 @@
 
 /* ---- types ---------------------------------------------------------------------------------------------- */
 
-/* What a matrix becomes whose rows are not whole blocks of a type: blocks of 32 with at least as many levels. */
-static const struct {
-    pco_dtype wanted, instead;
-} convert_instead[] = {
-    {PCO_Q2_K, PCO_IQ4_NL}, {PCO_Q3_K, PCO_IQ4_NL}, {PCO_IQ4_XS, PCO_IQ4_NL},
-    {PCO_Q4_K, PCO_Q5_0},   {PCO_Q5_K, PCO_Q5_1},   {PCO_Q6_K, PCO_Q8_0},
-};
-
-/* general.file_type: what most tensors are, by ggml's numbers of such mixtures. */
-static const struct {
-    pco_dtype dtype;
-    uint32_t number;
-} convert_file_types[] = {
-    {PCO_F32, 0},     {PCO_F16, 1},     {PCO_Q4_0, 2},  {PCO_Q4_1, 3},   {PCO_Q8_0, 7},  {PCO_Q5_0, 8},
-    {PCO_Q5_1, 9},    {PCO_Q2_K, 10},   {PCO_Q3_K, 11}, {PCO_Q4_K, 14},  {PCO_Q5_K, 16}, {PCO_Q6_K, 18},
-    {PCO_IQ4_NL, 25}, {PCO_IQ4_XS, 30}, {PCO_BF16, 32}, {PCO_MXFP4, 38},
-};
-
 static double convert_bits(uint32_t dtype) { return 8.0 * pco_dtype_block_bytes(dtype) / pco_dtype_block(dtype); }
 
 /* Tables that are added, and what chooses experts, are small, and what follows hangs on them. */
@@ -58,8 +40,7 @@ static uint32_t convert_matrix_type(const convert_item *item, int is_output, con
         dtype = (uint32_t)options->output_type;
     else if (is_output && convert_bits(dtype) < convert_bits(PCO_Q6_K))
         dtype = PCO_Q6_K;
-    for (size_t i = 0; i < sizeof convert_instead / sizeof *convert_instead; i++)
-        if (convert_instead[i].wanted == dtype && columns % pco_dtype_block(dtype)) dtype = convert_instead[i].instead;
+    if (columns % pco_dtype_block(dtype)) dtype = pco_dtype_instead(dtype);
     return columns % pco_dtype_block(dtype) ? convert_float_type(item) : dtype;
 }
 
@@ -126,9 +107,8 @@ static void convert_put_type(pco_gguf_writer *out, const convert_items *all, con
         if (bytes > largest) largest = bytes;
     }
     if (options->type >= 0) most = (uint32_t)options->type;
-    for (size_t i = 0; i < sizeof convert_file_types / sizeof *convert_file_types; i++)
-        if (convert_file_types[i].dtype == most)
-            pco_gguf_put_u32(out, "general.file_type", convert_file_types[i].number);
+    const pco_ggml_type *type = pco_ggml_type_of(most);
+    if (type && type->file_type >= 0) pco_gguf_put_u32(out, "general.file_type", (uint32_t)type->file_type);
     pco_gguf_put_u32(out, "general.quantization_version", 2); /* that of ggml's blocks as they are since 2023 */
 }
 

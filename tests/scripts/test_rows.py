@@ -43,6 +43,11 @@ class Rows(unittest.TestCase):
         self.assertGreater(len(TYPES), 10)
         self.none(rf"(<|>)=? *PCO_({'|'.join(TYPES)})\b|\bPCO_({'|'.join(TYPES)}) *(<|>)", "core", "backends", "conformance")
 
+    def test_types_have_no_second_table(self):
+        """What is known of a type is a column of dtypes.def. ONNX's numbers of element types are those of another table."""
+        types = "|".join(TYPES)
+        self.none(rf"\{{\[?PCO_({types})\]?,? =? *(\d+|PCO_({types}))\}}", "core")
+
     def test_blocks_are_those_of_the_row(self):
         self.none(r"\b\w*BLOCK = (32|256)\b", "core")
 

@@ -117,6 +117,20 @@ static void check_rounding(float (*widen)(uint16_t), uint16_t (*narrow)(float), 
     assert_int_equal(bits_of(widen(0x8000)), 0x80000000u);
 }
 
+/* Blocks of 32 are the smallest; of another type that stands in for one of larger blocks a weight has as many bits. */
+static void types_instead(void **state)
+{
+    (void)state;
+    for (uint32_t type = 0; type < PCO_DTYPE_COUNT; type++) {
+        const uint32_t other = pco_dtype_instead(type), block = pco_dtype_block(type), smaller = pco_dtype_block(other);
+        if (block <= 32 ? other != type : smaller != 32 || !pco_dtype_is_quantised(other))
+            fail_msg("%s: instead of it %s", pco_dtype_name(type), pco_dtype_name(other));
+        if (pco_dtype_block_bytes(other) * block < pco_dtype_block_bytes(type) * smaller)
+            fail_msg("%s has more bits than %s", pco_dtype_name(type), pco_dtype_name(other));
+    }
+    assert_int_equal(pco_dtype_instead(PCO_DTYPE_COUNT), PCO_DTYPE_COUNT);
+}
+
 static void half_precision(void **state)
 {
     (void)state;
@@ -207,8 +221,13 @@ static void utf8(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_sizes), cmocka_unit_test(half_precision),       cmocka_unit_test(bfloat16),
-        cmocka_unit_test(quantised),       cmocka_unit_test(philox_known_answers), cmocka_unit_test(utf8),
+        cmocka_unit_test(names_and_sizes),
+        cmocka_unit_test(types_instead),
+        cmocka_unit_test(half_precision),
+        cmocka_unit_test(bfloat16),
+        cmocka_unit_test(quantised),
+        cmocka_unit_test(philox_known_answers),
+        cmocka_unit_test(utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

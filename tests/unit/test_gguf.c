@@ -1,6 +1,8 @@
 #include "check.h"
 #include "gguf_builder.h"
 
+#include "base/dtype.h"
+
 /* Seven keys and three tensors: f32 [2, 3], Q8_0 [1, 32], IQ2_XXS [256]. */
 static void build_good(built *file)
 {
@@ -209,12 +211,27 @@ static void alignment_and_metadata_only(void **state)
     pco_gguf_close(gguf);
 }
 
+/* What matrices can be written as has a number of its own for files that are mostly of it; whole numbers have none. */
+static void file_types(void **state)
+{
+    (void)state;
+    for (uint32_t type = 0; type < PCO_DTYPE_COUNT; type++) {
+        const pco_ggml_type *row = pco_ggml_type_of(type);
+        const int is_written = pco_dtype_class_of(type) != PCO_DTYPE_WHOLE;
+        if ((row && row->file_type >= 0) != is_written) fail_msg("%s and its file_type", pco_dtype_name(type));
+        for (uint32_t other = 0; other < type && is_written; other++)
+            if (pco_ggml_type_of(other) && pco_ggml_type_of(other)->file_type == row->file_type)
+                fail_msg("%s and %s have one file_type", pco_dtype_name(type), pco_dtype_name(other));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_values),      cmocka_unit_test(reads_tensors),
         cmocka_unit_test(refuses_every_cut), cmocka_unit_test(refuses_headers_and_keys),
         cmocka_unit_test(refuses_tensors),   cmocka_unit_test(alignment_and_metadata_only),
+        cmocka_unit_test(file_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
