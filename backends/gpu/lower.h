@@ -43,7 +43,8 @@ typedef struct gpu_lowering {
     uint32_t variant; /* id: index into the lowerer's own table */
     uint32_t width;   /* of subgroups; 0: the driver's own */
     uint64_t binding; /* bytes visible through one binding: the device's, or less if the part says so */
-    int software;     /* lower as for a GPU API on a processor: the device is one, unless the variant says otherwise */
+    int other;        /* the variant's form is that of the other kind of device (gpu_set_form) */
+    int software;     /* lower as for a GPU API on a processor: the device is one, or, in the other's form, is none */
     const pco_plan *plan;                     /* NULL: a dry run */
     gpu_list *list;                           /* NULL in a dry run */
     uint64_t workspace;                       /* bytes that gpu_workspace has been asked for */

@@ -513,10 +513,7 @@ static pco_status attention_split(gpu_lowering *gpu, const attention_sizes *z)
 }
 
 /* A GPU's form on a device that is a processor, as `@gpu` asks for: its compiler would take minutes to unroll it. */
-static int attention_is_for_gpus_on_a_processor(const gpu_lowering *gpu)
-{
-    return !gpu->software && gpu->limits->type == PCO_DEVICE_SOFTWARE;
-}
+static int attention_is_for_gpus_on_a_processor(const gpu_lowering *gpu) { return gpu->other && !gpu->software; }
 
 static pco_status attention_lower(gpu_lowering *gpu)
 {

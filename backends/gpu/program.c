@@ -11,20 +11,28 @@
  */
 enum { GPU_PER_SEGMENT = 128, GPU_MAX_VARIANTS = 32 };
 
+/* Lowers in the device's own form, or in that of the other kind of device. */
+static void gpu_set_form(gpu_lowering *gpu, int other)
+{
+    gpu->other = other;
+    gpu->software = (gpu->limits->type == PCO_DEVICE_SOFTWARE) != other;
+}
+
 static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
 {
     pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
     const int cut = part->window != 0;
     const uint64_t most = gpu->limits.max_binding;
-    return (gpu_lowering){.device = gpu,
+    gpu_lowering start = {.device = gpu,
                           .host = gpu->host,
                           .limits = &gpu->limits,
                           .binding = cut && part->window < most ? part->window : most,
                           .part = part,
                           .node = &part->nodes[node],
                           .node_index = node,
-                          .software = gpu->limits.type == PCO_DEVICE_SOFTWARE,
                           .err = err};
+    gpu_set_form(&start, 0);
+    return start;
 }
 
 /* What is offered for a node: a variant, a required width or 0, and whether it is that of the other kind of device. */
@@ -51,7 +59,7 @@ static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *low
 static uint32_t gpu_offer_others(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers, uint32_t n)
 {
     gpu_lowering other = *gpu;
-    other.software = !gpu->software;
+    gpu_set_form(&other, 1);
     for (uint32_t id = 0; id < lowerer->n_variants && n < GPU_MAX_VARIANTS; id++) {
         const gpu_variant *variant = &lowerer->variants[id];
         if (!variant->has_forms || (variant->needs & ~gpu->limits->needs_met)) continue;
@@ -99,7 +107,7 @@ static uint32_t gpu_pick(gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t
     }
     gpu->variant = offers[index].id;
     gpu->width = offers[index].width;
-    gpu->software ^= offers[index].other;
+    gpu_set_form(gpu, offers[index].other);
     return index;
 }
 

@@ -55,6 +55,10 @@ class Rows(unittest.TestCase):
         self.none(r"\bP\(\d+\)|\bBUFFER_?\d+\b", "shaders")
         self.none(r"\bgpu_(set_)?(param|spec|buffer)s?\((gpu|d|&d)[^;]*, *\d+,", "backends")
 
+    def test_forms_have_one_source(self):
+        """A lowering asks gpu->software, which gpu_set_form alone works out of the device and the variant."""
+        self.none(r"\bPCO_DEVICE_SOFTWARE\b|\blimits->type\b|(->|\.)software [|&^]?= ", "backends/gpu", but=r"program\.c$")
+
     def test_values_are_printed_in_one_way(self):
         """pco_number_text prints an element: by hand an i32 becomes -1.81943056e+09, and the line says nothing."""
         self.none(r"%\.(9|\*)g", "conformance")
