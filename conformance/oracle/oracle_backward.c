@@ -116,16 +116,16 @@ pco_status oracle_eval_swiglu_backward(oracle_node *node, pco_error *err)
     const oracle_ve one = {1.0L, 0.0L};
     bool joined = !oracle_present(node, 1);
     const oracle_operand *dy = &node->in[2];
-    int64_t n = dy->desc->rank ? dy->desc->shape[dy->desc->rank - 1] : 1;
-    for (int64_t i = 0; i < dy->count; i++) {
-        int64_t at = joined ? i / n * 2 * n + i % n : i;
-        oracle_ve gate = oracle_read(node, 0, at), d = oracle_read(node, 2, i);
-        oracle_ve up = joined ? oracle_read(node, 0, at + n) : oracle_read(node, 1, i);
+    int64_t n = dy->desc->rank ? dy->desc->shape[dy->desc->rank - 1] : 1, gate_at = 0;
+    for (int64_t i = 0; i < dy->count; i++, gate_at++) {
+        if (joined && i && i % n == 0) gate_at += n; /* past the up of the row that ends here */
+        oracle_ve gate = oracle_read(node, 0, gate_at), d = oracle_read(node, 2, i);
+        oracle_ve up = joined ? oracle_read(node, 0, gate_at + n) : oracle_read(node, 1, i);
         oracle_ve s = oracle_sigmoid(rules, gate), rest = oracle_sub(rules, one, s);
         oracle_ve slope = oracle_mul(rules, s, oracle_add(rules, oracle_mul(rules, gate, rest), one));
-        oracle_finish(&node->out[0], at, rules, oracle_mul(rules, oracle_mul(rules, d, up), slope));
+        oracle_finish(&node->out[0], gate_at, rules, oracle_mul(rules, oracle_mul(rules, d, up), slope));
         oracle_ve other = oracle_mul(rules, d, oracle_mul(rules, gate, s));
-        oracle_finish(&node->out[joined ? 0 : 1], joined ? at + n : i, rules, other);
+        oracle_finish(&node->out[joined ? 0 : 1], joined ? gate_at + n : i, rules, other);
     }
     return PCO_OK;
 }

@@ -1,6 +1,7 @@
 """Do families, element types and kernels stay what their rows say? Nothing outside a family's own file asks which family
 it is, types are not compared by their numbers, and a kernel's parameters, constants and buffers have no numbers by hand.
-And does one function print the values of elements, one run a node alone, and one escape XML?
+And does one function print the values of elements, one run a node alone, and one escape XML? And does the oracle share no
+formula with what it judges?
 docs/architecture.md has how many of these there once were."""
 
 import pathlib
@@ -13,6 +14,9 @@ ROWS = re.findall(r"^(?:static )?const pco_family (\w+) = (.*?);$", "".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "core/models").glob("*.c"))), re.MULTILINE | re.DOTALL)
 NAMES = {name for _, row in ROWS for name in re.findall(r'\.(?:name|architecture|model_type) = "([^"]*)"', row)}
 
+# Six operands or more, and what is between them.
+FORMULA = re.compile(r"[\w.>\[\]-]+(?: [-+*/%] [\w.>\[\]-]+){5,}")
+
 
 def lines(*places):
     """(where, code) of each line of these folders, without comments that begin in it."""
@@ -20,7 +24,7 @@ def lines(*places):
         for path in sorted((ROOT / place).rglob("*")):
             if path.suffix in (".c", ".h", ".def", ".kern", ".inc", ".cl", ".glsl"):
                 for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                    yield path.relative_to(ROOT), number, re.split(r"/\*|//| \* ", line)[0]
+                    yield path.relative_to(ROOT), number, re.split(r"/\*|//|^ *\* ", line)[0]
 
 
 class Rows(unittest.TestCase):
@@ -69,6 +73,13 @@ class Rows(unittest.TestCase):
         self.none(r"(->|\.) *prepare\b", "core", "conformance", but=others)
         calls = [str(path) for path, _, code in lines("core/runtime") if re.search(r"program->prepare\(", code)]
         self.assertEqual(calls, ["core/runtime/part.c", "core/runtime/trial.c"])
+
+    def test_oracle_has_formulas_of_its_own(self):
+        """One that the CPU backend has, too, would be wrong in both."""
+        formulas = {found for _, _, code in lines("backends/cpu") for found in FORMULA.findall(code)}
+        self.assertGreater(len(formulas), 20)
+        self.assertEqual([f"{path}:{number}: {found}" for path, number, code in lines("conformance/oracle")
+                          for found in FORMULA.findall(code) if found in formulas], [])
 
     def test_xml_is_escaped_in_one_way(self):
         """By pco_write_xml. A filter of chat templates escapes as Jinja does, and BLEU takes such names for characters."""
