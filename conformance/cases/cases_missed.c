@@ -307,6 +307,5 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
         conf_missed_ruled_out(context, op);
         conf_missed_ignored(context, op);
     }
-    if (op == PCO_OP_SQRT || op == PCO_OP_RSQRT || op == PCO_OP_LOG || op == PCO_OP_POW)
-        conf_missed_below_zero(context, op);
+    if (pco_op_domain(op, 0) == PCO_DOMAIN_POSITIVE) conf_missed_below_zero(context, op);
 }

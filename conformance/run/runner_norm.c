@@ -19,12 +19,11 @@ static bool conf_norm_takes(const conf_case *one)
     return true;
 }
 
-/* The case with uniform operands in [-1, 1], where its op allows that. */
+/* The case with uniform operands in [-1, 1], where its op allows that for what it reads first. */
 static conf_case conf_norm_case(const conf_case *one)
 {
     conf_case uniform = *one;
-    const bool positive =
-        one->op == PCO_OP_LOG || one->op == PCO_OP_SQRT || one->op == PCO_OP_RSQRT || one->op == PCO_OP_POW;
+    const bool positive = pco_op_domain(one->op, 0) == PCO_DOMAIN_POSITIVE;
     for (uint32_t i = 0; i < one->n_inputs; i++) {
         conf_operand *operand = &uniform.in[i];
         const bool real = operand->dtype == PCO_F32 || operand->dtype == PCO_F16;

@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "formats/json.h"
 #include "graph/op_rules.h"
+#include "graph/op_signature.h"
 #include "graph/work.h"
 
 #include <math.h>
@@ -75,6 +76,25 @@ static void ops_types(const pco_op_info *op)
     ops_row("types", text);
 }
 
+static const struct {
+    const char *name, *doc;
+} OPS_DOMAINS[] = {[PCO_DOMAIN_POSITIVE] = {"positive", "below 0 there need not be a result"},
+                   [PCO_DOMAIN_DIVISOR] = {"divisor", "not 0"}};
+
+static void ops_domains(const pco_op_info *op)
+{
+    pco_signature_reader reader = {.at = op->signature};
+    pco_signature_operand operand;
+    int rows = 0;
+    while (pco_signature_next_input(&reader, &operand)) {
+        const pco_domain domain = pco_op_domain((uint32_t)op->op, operand.index);
+        char text[160];
+        if (domain == PCO_DOMAIN_ANY) continue;
+        snprintf(text, sizeof text, "%s is %s: %s", operand.name, OPS_DOMAINS[domain].name, OPS_DOMAINS[domain].doc);
+        ops_row(rows++ ? "" : "domain", text);
+    }
+}
+
 static void ops_print(const pco_op_info *op)
 {
     printf("%s (op %d)\n", op->name, (int)op->op);
@@ -82,6 +102,7 @@ static void ops_print(const pco_op_info *op)
     cli_wrap(op->doc, 2, 2);
     ops_row("signature", op->signature);
     ops_types(op);
+    ops_domains(op);
     ops_attributes(op);
     ops_rule_row("split", pco_op_split(op->split));
     ops_rule_row("alone", pco_op_rows(op->rows));
@@ -97,6 +118,20 @@ static void ops_json_text(pco_json_writer *json, const char *key, const char *te
     pco_json_write_string(json, text);
 }
 
+/* {"b": "divisor"}: operands that cannot be anything. */
+static void ops_json_domains(pco_json_writer *json, const pco_op_info *op)
+{
+    pco_signature_reader reader = {.at = op->signature};
+    pco_signature_operand operand;
+    pco_json_key(json, "domains");
+    pco_json_begin_object(json);
+    while (pco_signature_next_input(&reader, &operand)) {
+        const pco_domain domain = pco_op_domain((uint32_t)op->op, operand.index);
+        if (domain != PCO_DOMAIN_ANY) ops_json_text(json, operand.name, OPS_DOMAINS[domain].name);
+    }
+    pco_json_end_object(json);
+}
+
 static void ops_json(pco_json_writer *json, const pco_op_info *op)
 {
     pco_json_begin_object(json);
@@ -105,6 +140,7 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
     ops_json_text(json, "name", op->name);
     ops_json_text(json, "signature", op->signature);
     ops_json_text(json, "types", op->types);
+    ops_json_domains(json, op);
     pco_json_key(json, "attributes");
     pco_json_begin_array(json);
     const pco_attr_info *attr;
@@ -194,9 +230,9 @@ const cli_command cli_ops = {
     .summary = "the reference of operations",
     .help = "usage: portico ops [NAME] [--json]\n\n"
             "Prints every operation (or the one called NAME) from the table that drives Portico: signature,\n"
-            "types, attributes with defaults, along what large tensors are split, what part of a result has\n"
-            "the same bits alone, whether it decomposes into primitives, its gradient, and how the\n"
-            "conformance suite bounds its error.\n\n"
+            "types, what operands have to be for a result, attributes with defaults, along what large tensors\n"
+            "are split, what part of a result has the same bits alone, whether it decomposes into primitives,\n"
+            "its gradient, and how the conformance suite bounds its error.\n\n"
             "  --json   an array of objects instead of text\n\n"
             "Exit status: 0 done, 2 no op of that name.\n",
     CLI_OPTIONS(OPS_OPTIONS),

@@ -81,6 +81,11 @@ class Rows(unittest.TestCase):
         self.assertEqual([f"{path}:{number}: {found}" for path, number, code in lines("conformance/oracle")
                           for found in FORMULA.findall(code) if found in formulas], [])
 
+    def test_domains_have_no_second_list(self):
+        table = (ROOT / "core/graph/ops.def").read_text(encoding="utf-8")
+        ops = "|".join(re.findall(r"^PCO_DOMAIN\((\w+), ", table, re.MULTILINE))
+        self.none(rf"== PCO_OP_({ops}) \|\| [\w>.-]+ == PCO_OP_({ops})\b", "core", "backends", "conformance")
+
     def test_xml_is_escaped_in_one_way(self):
         """By pco_write_xml. A filter of chat templates escapes as Jinja does, and BLEU takes such names for characters."""
         self.none(r'"[^"]*&(amp|lt|gt|quot|#%)', "core", "backends", "conformance",
