@@ -152,12 +152,29 @@ static void test_limits(void **state)
     }
 }
 
+/* The source in one piece is all pieces, one behind another. */
+static uint32_t check_joined(const pco_gpu_device *device, uint32_t kernel)
+{
+    const pco_gpu_code *pieces = pco_gpu_source_of(device, kernel);
+    size_t bytes, at = 0;
+    uint32_t n = 0;
+    char *text = pco_gpu_source_text(device, kernel, &bytes);
+    for (; pieces && pieces[n].data; at += pieces[n++].bytes) {
+        assert_true(at + pieces[n].bytes <= bytes);
+        assert_memory_equal(text + at, pieces[n].data, pieces[n].bytes);
+    }
+    assert_true(at == bytes && text[bytes] == 0);
+    device->host->release(device->host->user, text);
+    return n;
+}
+
 /* Numbers behind the table are of kernels that a device has made, and behind those of none. */
 static void test_made(void **state)
 {
     (void)state;
     static pco_gpu_made one, other;
     scene s;
+    uint32_t pieces = 0;
     scene_make(&s);
     s.device.gpu.made[0] = &one;
     s.device.gpu.made[1] = &other;
@@ -166,7 +183,10 @@ static void test_made(void **state)
         assert_ptr_equal(pco_gpu_row(&s.device.gpu, i), &pco_gpu_kernels[i]);
         assert_ptr_equal(pco_gpu_code_of(&s.device.gpu, i), &pco_gpu_codes[i]);
         assert_ptr_equal(pco_gpu_source_of(&s.device.gpu, i), pco_gpu_sources[i]);
+        const uint32_t n = check_joined(&s.device.gpu, i);
+        if (n > pieces) pieces = n;
     }
+    assert_in_range(pieces, 3, PCO_GPU_MOST_PIECES);
     assert_ptr_equal(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels), &one.row);
     assert_null(pco_gpu_row(&s.device.gpu, pco_gpu_n_kernels + 1));
     assert_null(pco_gpu_row(&s.device.gpu, PCO_NONE));

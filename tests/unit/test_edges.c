@@ -1,0 +1,255 @@
+/* Where the lowering of single operations has its edges: sizes at which windows, rows of shared memory and counts in 32
+ * bits end. Cases of the suite come to few of them on any one device. Nothing runs: devices are described, and what
+ * would be launched is looked at. */
+#include "check.h"
+#include "gpu/lower.h"
+#include "gpu_device.h"
+#include "graph/graph.h"
+
+#include <string.h>
+
+enum { MOST_LAUNCHES = 64, MOST_TENSORS = 8 };
+
+struct pco_gpu_recording {
+    uint32_t count;
+    pco_gpu_dispatch launches[MOST_LAUNCHES];
+};
+
+static pco_gpu_recording last;
+
+static pco_status edges_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
+                               uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *error)
+{
+    (void)device, (void)plan, (void)per_segment, (void)error;
+    assert_true(count <= MOST_LAUNCHES);
+    last.count = count;
+    memcpy(last.launches, list, count * sizeof *list);
+    *recording = &last;
+    return PCO_OK;
+}
+
+static void edges_discard(pco_gpu_device *device, pco_gpu_recording *recording) { (void)device, (void)recording; }
+
+static const pco_gpu_driver DRIVER = {.record = edges_record, .discard = edges_discard};
+
+static pco_device device_of(int software, uint64_t binding)
+{
+    pco_device device = gpu_device(&DRIVER, 32, 32, 0);
+    if (software) device.gpu.limits.type = PCO_DEVICE_SOFTWARE;
+    if (binding) device.gpu.limits.max_binding = binding;
+    return device;
+}
+
+/* The graph's only node. */
+static pco_part part_of(const pco_graph *g)
+{
+    return (pco_part){
+        .size = sizeof(pco_part), .n_tensors = g->n_tensors, .n_nodes = 1, .tensors = g->tensors, .nodes = g->nodes};
+}
+
+static int supported(pco_device *device, const pco_graph *g)
+{
+    const pco_part part = part_of(g);
+    pco_error why;
+    const pco_status status = pco_gpu_program_api.supports(device, &part, 0, &why);
+    assert_true(status == PCO_OK || status == PCO_ERROR_UNSUPPORTED);
+    return status == PCO_OK;
+}
+
+/* Lowers the node with variant v. Each tensor lies in a buffer of its own, `steps` times the alignment that it asks for
+ * from the beginning. */
+static void lowered(pco_device *device, const pco_graph *g, uint32_t v, uint32_t steps)
+{
+    pco_node node = g->nodes[0];
+    pco_part part = part_of(g);
+    pco_tensor_proposal proposals[MOST_TENSORS];
+    pco_node_proposal proposed = {.variant = PCO_NONE};
+    pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
+    pco_place places[MOST_TENSORS];
+    pco_buffer *buffers[MOST_TENSORS + 1];
+    pco_program *program;
+    node.variant = v;
+    part.nodes = &node;
+    assert_true(part.n_tensors <= MOST_TENSORS);
+    for (uint32_t t = 0; t < part.n_tensors; t++)
+        proposals[t] = (pco_tensor_proposal){0, device->gpu.limits.offset_alignment, part.tensors[t].bytes};
+    check_ok(pco_gpu_program_api.propose(device, &part, &proposal, &err));
+    for (uint32_t t = 0; t <= part.n_tensors; t++) buffers[t] = (pco_buffer *)(uintptr_t)&places[t];
+    for (uint32_t t = 0; t < part.n_tensors; t++) {
+        assert_false(proposals[t].alignment & (proposals[t].alignment - 1));
+        places[t] = (pco_place){t, (uint64_t)steps * proposals[t].alignment, proposals[t].bytes};
+    }
+    const pco_place workspace = {.buffer = part.n_tensors, .bytes = proposed.workspace};
+    const pco_plan plan = {.size = sizeof plan,
+                           .n_buffers = part.n_tensors + 1,
+                           .buffers = buffers,
+                           .tensors = places,
+                           .workspaces = &workspace};
+    check_ok(pco_gpu_program_api.prepare(device, &part, &proposal, &plan, &program, &err));
+    pco_gpu_program_api.destroy(device, program);
+}
+
+static void forget(pco_graph *g) { pco_graph_destroy(g); }
+
+static pco_graph *made(pco_graph *g, pco_op op, const void *attrs, const uint32_t *in, uint32_t n)
+{
+    pco_graph_output(g, pco_graph_add(g, op, attrs, in, n, NULL), "y");
+    check_ok(pco_graph_check(g, &err));
+    return g;
+}
+
+/* ---- norm_matmul ---- */
+
+static pco_graph *norm_of(pco_dtype weights, int64_t m, int64_t n, int64_t k)
+{
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[2] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){m, k}),
+                            pco_graph_input(g, "w", weights, 2, (int64_t[]){n, k})};
+    return made(g, PCO_OP_NORM_MATMUL, NULL, in, 2);
+}
+
+/* A constant of the last launch. */
+#define CONSTANT(kernel, name) last.launches[0].specs[3 + offsetof(gpu_##kernel##_specs, name) / sizeof(int32_t)]
+
+/* A row has room in shared memory, of few sizes. Behind it are a sum for each invocation, and four for their columns:
+ * as many bytes are asked for, no fewer and no more. */
+static void test_norm_rows(void **state)
+{
+    (void)state;
+    for (int64_t k = 1; k < 5000; k += k % 512 < 2 || k % 512 == 511 ? 1 : 13)
+        for (int software = 0; software < 2; software++) {
+            pco_device device = device_of(software, 0);
+            pco_graph *g = norm_of(PCO_F32, 1, 4, k);
+            lowered(&device, g, PCO_NONE, 0);
+            const int64_t room = CONSTANT(norm_matmul, room), invocations = last.launches[0].specs[0];
+            assert_true(room >= k && room < 2 * k + 64 && room < k + 1024);
+            assert_true(room % 1024 == 0 || (room & (room - 1)) == 0);
+            device.gpu.limits.shared_memory = (uint32_t)(4 * (room + 5 * invocations));
+            assert_true(supported(&device, g));
+            device.gpu.limits.shared_memory--;
+            assert_false(supported(&device, g));
+            forget(g);
+        }
+}
+
+/* With windows of 4 KiB: rows at once while they and the result's fit, else columns of a row at a time; all of them,
+ * each once. */
+static void test_norm_windows(void **state)
+{
+    static const struct {
+        pco_dtype weights;
+        int64_t m, n, k;
+        uint32_t launches;
+    } CUTS[] = {{PCO_F32, 40, 8, 64, 3},  {PCO_F32, 15, 8, 64, 1}, {PCO_F32, 16, 8, 64, 2}, {PCO_F16, 40, 16, 64, 3},
+                {PCO_F32, 30, 8, 64, 2},  {PCO_F32, 2, 30, 64, 4}, {PCO_F32, 2, 31, 64, 6}, {PCO_F16, 1, 3, 1008, 3},
+                {PCO_F16, 20, 40, 24, 1}, {PCO_F16, 1, 1, 1008, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CUTS / sizeof *CUTS; i++) {
+        pco_device device = device_of(0, 4096); /* 1008 elements of f32 wherever they begin, 1024 of f16 */
+        pco_graph *g = norm_of(CUTS[i].weights, CUTS[i].m, CUTS[i].n, CUTS[i].k);
+        assert_true(supported(&device, g));
+        lowered(&device, g, PCO_NONE, 1);
+        assert_int_equal(last.count, CUTS[i].launches);
+        int64_t elements = 0;
+        for (uint32_t l = 0; l < last.count; l++) {
+            const uint32_t *params = last.launches[l].params;
+            elements += (int64_t)last.launches[l].groups[1] * params[offsetof(gpu_norm_matmul_params, n_columns) / 4];
+        }
+        assert_int_equal(elements, CUTS[i].m * CUTS[i].n);
+        forget(g);
+    }
+    pco_device device = device_of(0, 4096);
+    for (int64_t k = 1007; k < 1012; k++) {
+        pco_graph *g = norm_of(PCO_F16, 2, 1, k);
+        assert_int_equal(supported(&device, g), k <= 1008);
+        forget(g);
+    }
+}
+
+/* ---- alignment ---- */
+
+/* Kernels that read vectors are chosen wherever tensors lie as they ask to, also on a device that lets bindings begin
+ * at every word. */
+static void check_alignment(pco_graph *g)
+{
+    for (int software = 0; software < 2; software++) {
+        pco_device device = device_of(software, 0);
+        device.gpu.limits.offset_alignment = 4;
+        const pco_part part = part_of(g);
+        pco_variant variants[32];
+        const uint32_t n = pco_gpu_program_api.variants(&device, &part, 0, variants, 32);
+        for (uint32_t v = 0; v < n; v++) {
+            static pco_gpu_recording first;
+            lowered(&device, g, v, 0);
+            first = last;
+            lowered(&device, g, v, 3);
+            assert_int_equal(last.count, first.count);
+            for (uint32_t l = 0; l < last.count; l++) {
+                const pco_gpu_dispatch *a = &first.launches[l], *b = &last.launches[l];
+                if (a->kernel != b->kernel)
+                    fail_msg("variant %s: %s becomes %s", variants[v].name, pco_gpu_kernels[a->kernel].name,
+                             pco_gpu_kernels[b->kernel].name);
+                assert_memory_equal(a->specs, b->specs, sizeof a->specs);
+            }
+        }
+    }
+    forget(g);
+}
+
+static void test_alignment(void **state)
+{
+    static const pco_dtype TYPES[] = {PCO_F32, PCO_F16};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const pco_dtype a = TYPES[i % 2], b = TYPES[i / 2];
+        pco_graph *g;
+        if (a == PCO_F32) check_alignment(norm_of(b, 3, 8, 64));
+        for (int along = 0; along < 2; along++) {
+            g = pco_graph_create();
+            const pco_matmul_attrs attrs = {.transpose_b = along, .accumulate = PCO_F32, .dtype = -1};
+            const uint32_t in[2] = {pco_graph_input(g, "a", a, 2, (int64_t[]){8, 64}),
+                                    pco_graph_input(g, "b", b, 2, along ? (int64_t[]){128, 64} : (int64_t[]){64, 128})};
+            check_alignment(made(g, PCO_OP_MATMUL, &attrs, in, 2));
+        }
+        g = pco_graph_create();
+        const pco_indexed_matmul_attrs attrs = {.matrices = 3};
+        const uint32_t in[3] = {pco_graph_input(g, "x", a, 2, (int64_t[]){4, 64}),
+                                pco_graph_input(g, "w", b, 2, (int64_t[]){3 * 8, 64}),
+                                pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){4, 2})};
+        check_alignment(made(g, PCO_OP_INDEXED_MATMUL, &attrs, in, 3));
+        g = pco_graph_create();
+        const uint32_t qkv[3] = {pco_graph_input(g, "q", a, 4, (int64_t[]){1, 2, 3, 64}),
+                                 pco_graph_input(g, "k", b, 4, (int64_t[]){1, 2, 9, 64}),
+                                 pco_graph_input(g, "v", b, 4, (int64_t[]){1, 2, 9, 64})};
+        check_alignment(made(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, NULL, qkv, 3));
+    }
+}
+
+/* ---- counts ---- */
+
+/* Blocks of four random numbers count in 32 bits. */
+static void test_random_blocks(void **state)
+{
+    (void)state;
+    for (int64_t more = -1; more < 2; more++)
+        for (int drops = 0; drops < 2; drops++) {
+            pco_device device = device_of(0, 1u << 31);
+            device.gpu.limits.max_allocation = UINT64_C(1) << 40;
+            pco_graph *g = pco_graph_create();
+            const int64_t shape[2] = {UINT32_MAX + more, 4};
+            const uint32_t seed = pco_graph_input(g, "seed", PCO_I32, 1, (int64_t[]){2});
+            const uint32_t in[2] = {drops ? pco_graph_input(g, "x", PCO_F16, 2, shape) : seed, seed};
+            pco_random_bits_attrs bits = {.n_shape = 2, .shape = {shape[0], shape[1]}};
+            pco_dropout_attrs dropout = {.p = 0.5};
+            made(g, drops ? PCO_OP_DROPOUT : PCO_OP_RANDOM_BITS, drops ? (void *)&dropout : &bits, in, drops ? 2 : 1);
+            assert_int_equal(supported(&device, g), more < 0);
+            forget(g);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_rows), cmocka_unit_test(test_norm_windows),
+                                       cmocka_unit_test(test_alignment), cmocka_unit_test(test_random_blocks)};
+    return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
+}
