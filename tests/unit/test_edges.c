@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MOST_LAUNCHES = 64, MOST_TENSORS = 8 };
+enum { MOST_LAUNCHES = 64, MOST_TENSORS = 12 };
 
 struct pco_gpu_recording {
     uint32_t count;
@@ -56,6 +56,8 @@ static int supported(pco_device *device, const pco_graph *g)
     return status == PCO_OK;
 }
 
+static uint64_t workspace_at; /* where workspaces begin in their buffer */
+
 /* Lowers the node with variant v. Each tensor lies in a buffer of its own, `steps` times the alignment that it asks for
  * from the beginning. */
 static void lowered(pco_device *device, const pco_graph *g, uint32_t v, uint32_t steps)
@@ -78,8 +80,9 @@ static void lowered(pco_device *device, const pco_graph *g, uint32_t v, uint32_t
     for (uint32_t t = 0; t < part.n_tensors; t++) {
         assert_false(proposals[t].alignment & (proposals[t].alignment - 1));
         places[t] = (pco_place){t, (uint64_t)steps * proposals[t].alignment, proposals[t].bytes};
+        if (part.tensors[t].alias != PCO_NONE) places[t] = places[part.tensors[t].alias];
     }
-    const pco_place workspace = {.buffer = part.n_tensors, .bytes = proposed.workspace};
+    const pco_place workspace = {part.n_tensors, workspace_at, proposed.workspace};
     const pco_plan plan = {.size = sizeof plan,
                            .n_buffers = part.n_tensors + 1,
                            .buffers = buffers,
@@ -98,6 +101,10 @@ static pco_graph *made(pco_graph *g, pco_op op, const void *attrs, const uint32_
     return g;
 }
 
+/* A constant and a parameter of a launch, by the kernel's interface. */
+#define CONSTANT(l, kernel, name)  last.launches[l].specs[3 + offsetof(gpu_##kernel##_specs, name) / sizeof(int32_t)]
+#define PARAMETER(l, kernel, name) last.launches[l].params[offsetof(gpu_##kernel##_params, name) / sizeof(uint32_t)]
+
 /* ---- norm_matmul ---- */
 
 static pco_graph *norm_of(pco_dtype weights, int64_t m, int64_t n, int64_t k)
@@ -107,9 +114,6 @@ static pco_graph *norm_of(pco_dtype weights, int64_t m, int64_t n, int64_t k)
                             pco_graph_input(g, "w", weights, 2, (int64_t[]){n, k})};
     return made(g, PCO_OP_NORM_MATMUL, NULL, in, 2);
 }
-
-/* A constant of the last launch. */
-#define CONSTANT(kernel, name) last.launches[0].specs[3 + offsetof(gpu_##kernel##_specs, name) / sizeof(int32_t)]
 
 /* A row has room in shared memory, of few sizes. Behind it are a sum for each invocation, and four for their columns:
  * as many bytes are asked for, no fewer and no more. */
@@ -121,7 +125,7 @@ static void test_norm_rows(void **state)
             pco_device device = device_of(software, 0);
             pco_graph *g = norm_of(PCO_F32, 1, 4, k);
             lowered(&device, g, PCO_NONE, 0);
-            const int64_t room = CONSTANT(norm_matmul, room), invocations = last.launches[0].specs[0];
+            const int64_t room = CONSTANT(0, norm_matmul, room), invocations = last.launches[0].specs[0];
             assert_true(room >= k && room < 2 * k + 64 && room < k + 1024);
             assert_true(room % 1024 == 0 || (room & (room - 1)) == 0);
             device.gpu.limits.shared_memory = (uint32_t)(4 * (room + 5 * invocations));
@@ -151,10 +155,8 @@ static void test_norm_windows(void **state)
         lowered(&device, g, PCO_NONE, 1);
         assert_int_equal(last.count, CUTS[i].launches);
         int64_t elements = 0;
-        for (uint32_t l = 0; l < last.count; l++) {
-            const uint32_t *params = last.launches[l].params;
-            elements += (int64_t)last.launches[l].groups[1] * params[offsetof(gpu_norm_matmul_params, n_columns) / 4];
-        }
+        for (uint32_t l = 0; l < last.count; l++)
+            elements += (int64_t)last.launches[l].groups[1] * PARAMETER(l, norm_matmul, n_columns);
         assert_int_equal(elements, CUTS[i].m * CUTS[i].n);
         forget(g);
     }
@@ -162,6 +164,132 @@ static void test_norm_windows(void **state)
     for (int64_t k = 1007; k < 1012; k++) {
         pco_graph *g = norm_of(PCO_F16, 2, 1, k);
         assert_int_equal(supported(&device, g), k <= 1008);
+        forget(g);
+    }
+}
+
+/* ---- conv1d ---- */
+
+typedef struct conv_form {
+    int64_t samples, groups, channels, length, outputs, taps; /* channels and outputs of a group */
+    pco_dtype weights;
+    uint32_t launches; /* 0: refused */
+} conv_form;
+
+static pco_graph *conv_of(const conv_form *form)
+{
+    const pco_conv1d_attrs attrs = {.stride = 1, .dilation = 1, .groups = form->groups};
+    const int64_t x[3] = {form->samples, form->groups * form->channels, form->length},
+                  w[3] = {form->groups * form->outputs, form->channels, form->taps};
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[2] = {pco_graph_input(g, "x", PCO_F32, 3, x), pco_graph_input(g, "w", form->weights, 3, w)};
+    return made(g, PCO_OP_CONV1D, &attrs, in, 2);
+}
+
+/* With windows of 4 KiB: samples at once while x, all weights and y fit, else outputs of a group of one sample. */
+static void test_conv_windows(void **state)
+{
+    static const conv_form FORMS[] = {
+        {20, 1, 4, 30, 3, 3, PCO_F32, 3},  {24, 1, 4, 30, 3, 3, PCO_F32, 3},  /* 8 samples of 120 */
+        {5, 1, 21, 6, 12, 4, PCO_F32, 1},  {5, 1, 21, 6, 13, 4, PCO_F32, 10}, /* 1008 weights, and more */
+        {5, 2, 21, 6, 7, 4, PCO_F32, 10},  {2, 2, 21, 48, 1, 4, PCO_F32, 4},  /* 1008 of x, 2016 with both groups */
+        {3, 1, 21, 48, 1, 4, PCO_F32, 3},  {1, 1, 18, 56, 1, 4, PCO_F32, 1},  {1, 1, 1, 1008, 2, 1, PCO_F32, 2},
+        {1, 1, 1, 1009, 2, 1, PCO_F32, 0}, {1, 1, 1009, 1, 2, 1, PCO_F32, 0}, {1, 2, 17, 6, 6, 5, PCO_F16, 1},
+        {1, 12, 17, 6, 1, 5, PCO_F32, 12}, {1, 1, 2, 10, 2, 3, PCO_F32, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
+        const conv_form *form = &FORMS[i];
+        pco_device device = device_of(0, 4096); /* 1008 elements of f32 wherever they begin, 1024 of f16 */
+        pco_graph *g = conv_of(form);
+        assert_int_equal(supported(&device, g), form->launches > 0);
+        if (form->launches) {
+            int64_t rows = 0;
+            lowered(&device, g, 0, 1); /* a channel for an invocation */
+            assert_int_equal(last.count, form->launches);
+            for (uint32_t l = 0; l < last.count; l++) rows += PARAMETER(l, conv1d, n_rows);
+            assert_int_equal(rows, form->samples * form->groups * form->outputs);
+        }
+        forget(g);
+    }
+}
+
+/* The large tile is offered on processors, from 12 outputs and two tiles' positions on. */
+static void test_conv_tiles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * 2 * 2; i++) {
+        pco_device device = device_of(i & 1, 0);
+        pco_graph *g = conv_of(&(conv_form){1, 1, 2, 31 + (i >> 1 & 1), 11 + (i >> 2 & 1), 1, PCO_F32, 0});
+        const pco_part part = part_of(g);
+        pco_variant variants[32];
+        assert_int_equal(pco_gpu_program_api.variants(&device, &part, 0, variants, 32), i == 7 ? 3 : 2);
+        forget(g);
+    }
+}
+
+/* ---- training ---- */
+
+/* A target to ignore is one that an i32 can be. */
+static void test_ignored_targets(void **state)
+{
+    static const struct {
+        int64_t index;
+        uint32_t ignores;
+    } EDGES[] = {{INT32_MIN - INT64_C(1), 0}, {INT32_MIN, 1}, {-100, 1}, {INT32_MAX, 1}, {INT32_MAX + INT64_C(1), 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof EDGES / sizeof *EDGES; i++)
+        for (int backward = 0; backward < 2; backward++) {
+            const pco_cross_entropy_attrs attrs = {.ignore_index = EDGES[i].index};
+            pco_device device = device_of(0, 0);
+            pco_graph *g = pco_graph_create();
+            const uint32_t in[3] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){3, 8}),
+                                    pco_graph_input(g, "target", PCO_I32, 1, (int64_t[]){3}),
+                                    backward ? pco_graph_input(g, "gradient", PCO_F32, 1, (int64_t[]){3}) : PCO_NONE};
+            made(g, backward ? PCO_OP_CROSS_ENTROPY_BACKWARD : PCO_OP_CROSS_ENTROPY, &attrs, in, backward ? 3 : 2);
+            lowered(&device, g, PCO_NONE, 0);
+            assert_int_equal(backward ? PARAMETER(0, cross_entropy_backward, has_ignored)
+                                      : PARAMETER(0, cross_entropy, has_ignored),
+                             EDGES[i].ignores);
+            assert_int_equal(backward ? PARAMETER(0, cross_entropy_backward, ignored)
+                                      : PARAMETER(0, cross_entropy, ignored),
+                             (uint32_t)EDGES[i].index);
+            forget(g);
+        }
+}
+
+/* Scalars of a step lie in the workspace, which may begin behind where a binding may. */
+static void test_scalars(void **state)
+{
+    static const struct {
+        uint32_t kernel, word;
+    } READ[] = {{GPU_KERNEL_optimise_scalars, offsetof(gpu_optimise_scalars_params, work_first) / 4},
+                {GPU_KERNEL_optimise_moments, offsetof(gpu_optimise_moments_params, work_first) / 4},
+                {GPU_KERNEL_optimise_step, offsetof(gpu_optimise_step_params, work_first) / 4},
+                {GPU_KERNEL_optimise_sgd, offsetof(gpu_optimise_sgd_params, work_first) / 4}};
+    (void)state;
+    for (int adam = 0; adam < 2; adam++) {
+        const int64_t shape[1] = {70}, run[1] = {adam ? 3 : 1};
+        pco_device device = device_of(0, 0);
+        pco_graph *g = pco_graph_create();
+        uint32_t in[5] = {pco_graph_state(g, "param", PCO_F32, 1, shape), pco_graph_state(g, "m", PCO_F32, 1, shape)},
+                 n = 2;
+        if (adam) in[n++] = pco_graph_state(g, "v", PCO_F32, 1, shape);
+        in[n++] = pco_graph_input(g, "gradient", PCO_F32, 1, shape);
+        in[n++] = pco_graph_input(g, "run", PCO_F32, 1, run);
+        pco_graph_add(g, adam ? PCO_OP_ADAMW : PCO_OP_SGD, adam ? (const void *)&(pco_adamw_attrs){.eps = 1} : NULL, in,
+                      n, NULL);
+        check_ok(pco_graph_check(g, &err));
+        uint32_t found = 0;
+        workspace_at = 12;
+        lowered(&device, g, PCO_NONE, 0);
+        workspace_at = 0;
+        for (uint32_t l = 0; l < last.count; l++)
+            for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
+                if (last.launches[l].kernel == READ[i].kernel) {
+                    assert_int_equal(last.launches[l].params[READ[i].word], 3);
+                    found++;
+                }
+        assert_int_equal(found, adam ? 3 : 2);
         forget(g);
     }
 }
@@ -249,7 +377,9 @@ static void test_random_blocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_rows), cmocka_unit_test(test_norm_windows),
-                                       cmocka_unit_test(test_alignment), cmocka_unit_test(test_random_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_rows),       cmocka_unit_test(test_norm_windows),
+                                       cmocka_unit_test(test_alignment),       cmocka_unit_test(test_random_blocks),
+                                       cmocka_unit_test(test_conv_windows),    cmocka_unit_test(test_conv_tiles),
+                                       cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_scalars)};
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }
