@@ -47,14 +47,19 @@ static pco_part part_of(const pco_graph *g)
         .size = sizeof(pco_part), .n_tensors = g->n_tensors, .n_nodes = 1, .tensors = g->tensors, .nodes = g->nodes};
 }
 
-static int supported(pco_device *device, const pco_graph *g)
+static int supported_as(pco_device *device, const pco_graph *g, uint32_t v)
 {
-    const pco_part part = part_of(g);
+    pco_part part = part_of(g);
+    pco_node node = g->nodes[0];
     pco_error why;
+    node.variant = v;
+    part.nodes = &node;
     const pco_status status = pco_gpu_program_api.supports(device, &part, 0, &why);
     assert_true(status == PCO_OK || status == PCO_ERROR_UNSUPPORTED);
     return status == PCO_OK;
 }
+
+static int supported(pco_device *device, const pco_graph *g) { return supported_as(device, g, PCO_NONE); }
 
 static uint64_t workspace_at; /* where workspaces begin in their buffer */
 
@@ -227,6 +232,130 @@ static void test_conv_tiles(void **state)
     }
 }
 
+/* ---- indexed_matmul ---- */
+
+typedef struct indexed_form {
+    int64_t matrices, n, k, rows, chosen;
+    uint32_t launches; /* 0: refused */
+} indexed_form;
+
+static pco_graph *indexed_of(pco_dtype weights, const indexed_form *form)
+{
+    static const uint8_t none[64]; /* nobody looks at data */
+    const pco_indexed_matmul_attrs attrs = {.matrices = form->matrices};
+    const int64_t w[2] = {form->matrices * form->n, form->k};
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[3] = {pco_graph_input(g, "x", PCO_F32, 2, (int64_t[]){form->rows, form->k}),
+                            pco_graph_constant(g, "w", weights, 2, w, none),
+                            pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){form->rows, form->chosen})};
+    return made(g, PCO_OP_INDEXED_MATMUL, &attrs, in, 3);
+}
+
+/* With windows of 4 KiB: choices while their rows fit, and of the weights matrices while they do, or columns of one. */
+static void test_indexed_windows(void **state)
+{
+    static const indexed_form FORMS[] = {{5, 4, 60, 3, 2, 2},   {6, 4, 60, 3, 2, 2},  {2, 20, 60, 3, 2, 4},
+                                         {2, 24, 60, 3, 2, 4},  {5, 4, 60, 40, 1, 6}, {5, 4, 60, 32, 1, 4},
+                                         {3, 2, 752, 1, 1, 6},  {3, 2, 756, 1, 1, 0}, {3, 2, 1008, 1, 1, 0},
+                                         {3, 2, 1012, 1, 1, 0}, {1, 12, 60, 2, 1, 1}, {1, 13, 60, 2, 1, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
+        for (uint32_t v = 0; v < 3; v++) {
+            const indexed_form *form = &FORMS[i];
+            pco_device device = device_of(0, 4096); /* 1008 elements of x, 752 weights */
+            pco_graph *g = indexed_of(PCO_F32, form);
+            assert_int_equal(supported_as(&device, g, v), form->launches > 0);
+            int64_t products = 0;
+            if (form->launches) {
+                lowered(&device, g, v, 1);
+                assert_int_equal(last.count, form->launches);
+                for (uint32_t l = 0; l < last.count; l++) {
+                    const uint32_t first = PARAMETER(l, indexed_matmul, matrix_first),
+                                   end = PARAMETER(l, indexed_matmul, matrix_end);
+                    assert_true(first < end && end <= form->matrices);
+                    products += (int64_t)PARAMETER(l, indexed_matmul, m_rows) * (end - first) *
+                                PARAMETER(l, indexed_matmul, n_columns);
+                }
+                assert_int_equal(products, form->rows * form->chosen * form->matrices * form->n);
+            }
+            forget(g);
+        }
+}
+
+/* Weights of a launch count in 32 bits with a sign, of which 2 GiB of quants may hold more. */
+static void test_indexed_weights(void **state)
+{
+    (void)state;
+    pco_device device = device_of(0, UINT32_MAX - 3);
+    device.gpu.limits.max_allocation = UINT64_C(1) << 40;
+    pco_graph *g = indexed_of(PCO_Q4_0, &(indexed_form){8, 1 << 13, 1 << 17, 1, 1, 0});
+    lowered(&device, g, 0, 0);
+    for (uint32_t l = 0; l < last.count; l++)
+        assert_int_equal(PARAMETER(l, indexed_matmul, matrix_end) - PARAMETER(l, indexed_matmul, matrix_first), 1);
+    assert_int_equal(last.count, 8);
+    forget(g);
+}
+
+/* An invocation looks at all choices of its launch. Of each of them, or of four at once of a matrix, it takes its
+ * terms, four at a time, and adds what other lanes have. No fewer rounds are asked for; choices are taken apart to need
+ * fewer. */
+static void test_indexed_rounds(void **state)
+{
+    enum { K = 320, LANES = 32 };
+    (void)state;
+    for (uint32_t v = 0; v < 3; v++) {
+        const uint32_t four = v == 2, tile = four ? 4 : 1, of_each = (K + 4 * LANES - 1) / (4 * LANES) + 16 * tile + 64;
+        pco_device device = device_of(0, 0);
+        pco_graph *g = indexed_of(PCO_F32, &(indexed_form){3, 8, K, 8, 1, 0});
+        for (uint32_t choices = 8; choices; choices /= 2) {
+            device.gpu.limits.max_rounds = choices + (four ? (choices + 3) / 4 : 1) * of_each + 64;
+            assert_true(supported_as(&device, g, v));
+            lowered(&device, g, v, 0);
+            assert_int_equal(last.count, 8 / choices);
+            device.gpu.limits.max_rounds--;
+            assert_int_equal(supported_as(&device, g, v), choices > 1);
+        }
+        forget(g);
+    }
+}
+
+/* ---- scatter_add ---- */
+
+static pco_graph *scatter_of(pco_dtype type, int64_t indices, int64_t inner)
+{
+    const pco_scatter_add_attrs attrs = {.axis = 0};
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[3] = {pco_graph_input(g, "x", type, 2, (int64_t[]){5, inner}),
+                            pco_graph_input(g, "indices", PCO_I32, 1, (int64_t[]){indices}),
+                            pco_graph_input(g, "updates", type, 2, (int64_t[]){indices, inner})};
+    return made(g, PCO_OP_SCATTER_ADD, &attrs, in, 3);
+}
+
+/* An invocation goes along the links of its elements: all indices at worst, for each of the elements of a word, and for
+ * each word that is its own, of which it has one where that would be too many rounds. */
+static void test_scatter_rounds(void **state)
+{
+    (void)state;
+    for (int half = 0; half < 2; half++)
+        for (int64_t inner = 4095; inner < 4097; inner++) {
+            enum { INDICES = 100 };
+            const uint32_t rounds = INDICES * (half && inner % 2 == 0 ? 2 : 1);
+            pco_device device = device_of(1, 0);
+            pco_graph *g = scatter_of(half ? PCO_F16 : PCO_F32, INDICES, inner);
+            lowered(&device, g, PCO_NONE, 0);
+            const uint32_t at = last.count - 1, per = (uint32_t)CONSTANT(at, scatter_add, per);
+            assert_true(last.launches[at].kernel == GPU_KERNEL_scatter_add && per > 1);
+            for (int less = 0; less < 2; less++) {
+                device.gpu.limits.max_rounds = per * (rounds + 8) - (uint32_t)less;
+                lowered(&device, g, PCO_NONE, 0);
+                assert_int_equal(CONSTANT(at, scatter_add, per), less ? 1 : per);
+                device.gpu.limits.max_rounds = rounds + 64 - (uint32_t)less;
+                assert_int_equal(supported(&device, g), !less);
+            }
+            forget(g);
+        }
+}
+
 /* ---- training ---- */
 
 /* A target to ignore is one that an i32 can be. */
@@ -257,19 +386,40 @@ static void test_ignored_targets(void **state)
         }
 }
 
-/* Scalars of a step lie in the workspace, which may begin behind where a binding may. */
-static void test_scalars(void **state)
+/* The words of a workspace that launches are told of, which may begin behind where a binding may; returns how many. */
+static uint32_t check_workspace(const pco_graph *g)
 {
     static const struct {
         uint32_t kernel, word;
-    } READ[] = {{GPU_KERNEL_optimise_scalars, offsetof(gpu_optimise_scalars_params, work_first) / 4},
+    } READ[] = {{GPU_KERNEL_scatter_link, offsetof(gpu_scatter_link_params, links_first) / 4},
+                {GPU_KERNEL_scatter_add, offsetof(gpu_scatter_add_params, links_first) / 4},
+                {GPU_KERNEL_optimise_scalars, offsetof(gpu_optimise_scalars_params, work_first) / 4},
                 {GPU_KERNEL_optimise_moments, offsetof(gpu_optimise_moments_params, work_first) / 4},
                 {GPU_KERNEL_optimise_step, offsetof(gpu_optimise_step_params, work_first) / 4},
                 {GPU_KERNEL_optimise_sgd, offsetof(gpu_optimise_sgd_params, work_first) / 4}};
+    uint32_t found = 0;
+    pco_device device = device_of(0, 0);
+    workspace_at = 12;
+    lowered(&device, g, PCO_NONE, 0);
+    workspace_at = 0;
+    for (uint32_t l = 0; l < last.count; l++)
+        for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
+            if (last.launches[l].kernel == READ[i].kernel) {
+                assert_int_equal(last.launches[l].params[READ[i].word], 3);
+                found++;
+            }
+    return found;
+}
+
+/* Links of scatter_add and scalars of a step of an optimiser. */
+static void test_workspaces(void **state)
+{
     (void)state;
+    pco_graph *scatter = scatter_of(PCO_F32, 6, 7);
+    assert_int_equal(check_workspace(scatter), 2);
+    forget(scatter);
     for (int adam = 0; adam < 2; adam++) {
         const int64_t shape[1] = {70}, run[1] = {adam ? 3 : 1};
-        pco_device device = device_of(0, 0);
         pco_graph *g = pco_graph_create();
         uint32_t in[5] = {pco_graph_state(g, "param", PCO_F32, 1, shape), pco_graph_state(g, "m", PCO_F32, 1, shape)},
                  n = 2;
@@ -279,17 +429,7 @@ static void test_scalars(void **state)
         pco_graph_add(g, adam ? PCO_OP_ADAMW : PCO_OP_SGD, adam ? (const void *)&(pco_adamw_attrs){.eps = 1} : NULL, in,
                       n, NULL);
         check_ok(pco_graph_check(g, &err));
-        uint32_t found = 0;
-        workspace_at = 12;
-        lowered(&device, g, PCO_NONE, 0);
-        workspace_at = 0;
-        for (uint32_t l = 0; l < last.count; l++)
-            for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
-                if (last.launches[l].kernel == READ[i].kernel) {
-                    assert_int_equal(last.launches[l].params[READ[i].word], 3);
-                    found++;
-                }
-        assert_int_equal(found, adam ? 3 : 2);
+        assert_int_equal(check_workspace(g), adam ? 3 : 2);
         forget(g);
     }
 }
@@ -380,6 +520,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_rows),       cmocka_unit_test(test_norm_windows),
                                        cmocka_unit_test(test_alignment),       cmocka_unit_test(test_random_blocks),
                                        cmocka_unit_test(test_conv_windows),    cmocka_unit_test(test_conv_tiles),
-                                       cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_scalars)};
+                                       cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_workspaces),
+                                       cmocka_unit_test(test_indexed_windows), cmocka_unit_test(test_indexed_weights),
+                                       cmocka_unit_test(test_indexed_rounds),  cmocka_unit_test(test_scatter_rounds)};
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }
