@@ -434,6 +434,33 @@ static void test_workspaces(void **state)
     }
 }
 
+/* ---- lists ---- */
+
+/* Of the variants there are as many listed as there is room for, and all are counted. A node that the device refuses
+ * needs no machine code. */
+static void test_lists(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        pco_device device = device_of(0, 0);
+        pco_graph *g = refused ? norm_of(PCO_F32, 1, 1 << 12, 1 << 10) : conv_of(&(conv_form){1, 1, 2, 9, 2, 1, 0, 0});
+        const pco_part part = part_of(g);
+        pco_variant all[8], some[8];
+        uint64_t codes[8];
+        const uint32_t n = pco_gpu_program_api.variants(&device, &part, 0, all, 8);
+        assert_int_equal(n, 2);
+        for (uint32_t capacity = 0; capacity <= n; capacity++) {
+            memset(some, 0, sizeof some);
+            assert_int_equal(pco_gpu_program_api.variants(&device, &part, 0, some, capacity), n);
+            for (uint32_t i = 0; i < 8; i++)
+                assert_string_equal(some[i].name ? some[i].name : "", i < capacity ? all[i].name : "");
+        }
+        assert_int_equal(supported(&device, g), !refused);
+        assert_int_equal(pco_gpu_program_api.pipelines(&device, &part, 0, codes, 8), !refused);
+        forget(g);
+    }
+}
+
 /* ---- alignment ---- */
 
 /* Kernels that read vectors are chosen wherever tensors lie as they ask to, also on a device that lets bindings begin
@@ -521,7 +548,8 @@ int main(void)
                                        cmocka_unit_test(test_alignment),       cmocka_unit_test(test_random_blocks),
                                        cmocka_unit_test(test_conv_windows),    cmocka_unit_test(test_conv_tiles),
                                        cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_workspaces),
-                                       cmocka_unit_test(test_indexed_windows), cmocka_unit_test(test_indexed_weights),
-                                       cmocka_unit_test(test_indexed_rounds),  cmocka_unit_test(test_scatter_rounds)};
+                                       cmocka_unit_test(test_lists),           cmocka_unit_test(test_indexed_windows),
+                                       cmocka_unit_test(test_indexed_weights), cmocka_unit_test(test_indexed_rounds),
+                                       cmocka_unit_test(test_scatter_rounds)};
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }

@@ -191,6 +191,7 @@ static void test_edges(void **state)
         uint32_t expected = 0;
         device.gpu.limits.max_workgroup = group;
         pco_gpu_describe_edges(&device.gpu.limits, &info);
+        pco_gpu_describe_edges(&device.gpu.limits, &info); /* whatever was there before */
         for (uint32_t size = 1; size <= 1024; size++) {
             const bool width = least && size > 1 && size >= least && size <= most && (size & (size - 1)) == 0;
             const bool wanted = (size >= 4 && edge_of_kernels(size)) || width || size == (group < 64 ? group : 64);
@@ -201,6 +202,11 @@ static void test_edges(void **state)
         }
         assert_int_equal(info.n_edges, expected);
     }
+    pco_device all = device_of(1, 1u << 31, 4); /* more widths than there is room for */
+    pco_device_info info = {.size = sizeof info};
+    pco_gpu_describe_edges(&all.gpu.limits, &info);
+    assert_int_equal(info.n_edges, PCO_MAX_EDGES);
+    assert_int_equal(info.vendor_id, 0); /* which is behind them */
 }
 
 /* m rows by a matrix [n, k] along k. */
