@@ -15,10 +15,10 @@ static const char adapter_config_name[] = "adapter_config.json", adapter_weights
 /* ---- tensors ---- */
 
 /* Rows of a B in the order of the graph. */
-static pco_status adapter_order_rows(const adapter_reading *r, const adapter_place *place, const pco_weight *from,
+static pco_status adapter_order_rows(const adapter_reading *r, const adapter_projection *which, const pco_weight *from,
                                      float *values, pco_error *err)
 {
-    const int64_t rows = from->shape[0], columns = from->shape[1], moved = adapter_moved_rows(r->file, place);
+    const int64_t rows = from->shape[0], columns = from->shape[1], moved = adapter_moved_rows(r->file, which);
     if (!moved) return PCO_OK;
     if (rows != moved)
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' has %lld rows, and the projection %lld", r->all->label,
@@ -27,7 +27,7 @@ static pco_status adapter_order_rows(const adapter_reading *r, const adapter_pla
     if (!as_read) return adapter_no_memory(r->all->label, err);
     memcpy(as_read, values, (size_t)(rows * columns) * sizeof *as_read);
     for (int64_t row = 0; row < rows; row++)
-        memcpy(values + row * columns, as_read + adapter_hub_row(r->file, place, row) * columns,
+        memcpy(values + row * columns, as_read + adapter_hub_row(r->file, which, row) * columns,
                (size_t)columns * sizeof *values);
     free(as_read);
     return PCO_OK;
@@ -38,26 +38,26 @@ static pco_status adapter_add(const adapter_reading *r, const pco_weight *from, 
 {
     char module[PCO_SPEC_NAME], projection[PCO_SPEC_NAME];
     const int is_b = pco_text_ends(from->name, PCO_NN_LORA_B);
-    adapter_place place;
+    adapter_projection which;
     int known = 0;
     double scale = 1;
     float *values;
     adapter_module_of(from, module);
     pco_status status = adapter_add_fused(r, from, &known, err);
     if (status || known) return status;
-    if (!adapter_of_module(r->file, module, projection, &place))
+    if (!adapter_of_module(r->file, module, projection, &which))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s: tensor '%s' is of no projection of %s that Portico can adapt; is it an adapter of another "
                         "model?",
                         r->all->label, from->name, r->file->path);
     status = adapter_check_matrix(r, from, is_b, err);
-    if (!status && place.expert >= 0) return adapter_add_expert(r, from, projection, &place, err);
+    if (!status && which.expert >= 0) return adapter_add_expert(r, from, projection, &which, err);
     if (!status)
         status = adapter_make(r, projection, is_b ? PCO_NN_LORA_B : PCO_NN_LORA_A, 0, from->shape[0], from->shape[1],
                               &values, err);
     if (!status && is_b) status = adapter_scale_of(r, from, &scale, err);
     if (!status) status = adapter_read_matrix(from, scale, values, err);
-    return status || !is_b ? status : adapter_order_rows(r, &place, from, values, err);
+    return status || !is_b ? status : adapter_order_rows(r, &which, from, values, err);
 }
 
 /* Has each A its B, of the same rank? */
@@ -147,15 +147,15 @@ static char *adapter_config_text(const pco_model_file *file, const pco_adapter_p
     good = pco_json_give(root, "target_modules", targets) && good;
     for (uint32_t i = 0; i < count && good; i++) { /* the parts of layers that have adapters, each once */
         char module[PCO_SPEC_NAME], projection[PCO_SPEC_NAME];
-        adapter_place place;
+        adapter_projection which;
         const cJSON *item;
         int there = 0;
         snprintf(projection, sizeof projection, "%.*s", (int)(strlen(matrices[i].name) - strlen(PCO_NN_LORA_A)),
                  matrices[i].name);
-        if (!adapter_find(file, projection, 0, &place) || !pco_adapter_module(file, projection, module)) continue;
-        transposed |= adapter_transposed(file, &place);
-        const char *part = adapter_hub_part(file, &place), *dot = strrchr(part, '.');
-        if (dot && adapter_is_stack(file, &place)) part = dot + 1; /* a number stands in front */
+        if (!adapter_find(file, projection, 0, &which) || !pco_adapter_module(file, projection, module)) continue;
+        transposed |= adapter_transposed(file, &which);
+        const char *part = adapter_hub_part(file, &which), *dot = strrchr(part, '.');
+        if (dot && adapter_is_stack(file, &which)) part = dot + 1; /* a number stands in front */
         cJSON_ArrayForEach(item, targets) there |= strcmp(item->valuestring, part) == 0;
         if (!there) good = pco_json_give(targets, NULL, cJSON_CreateString(part));
     }
@@ -181,7 +181,7 @@ static int adapter_export(const pco_model_file *file, const pco_weight *matrix, 
     char module[PCO_SPEC_NAME], projection[PCO_SPEC_NAME], *of_expert = NULL;
     const int is_b = pco_text_ends(matrix->name, PCO_NN_LORA_B), stack = matrix->rank == 3;
     const int64_t rows = matrix->shape[stack], columns = matrix->shape[stack + 1];
-    adapter_place place;
+    adapter_projection which;
     snprintf(projection, sizeof projection, "%.*s", (int)(strlen(matrix->name) - strlen(PCO_NN_LORA_A)), matrix->name);
     *to = *matrix;
     to->rank = 2;
@@ -191,7 +191,7 @@ static int adapter_export(const pco_model_file *file, const pco_weight *matrix, 
     to->name = NULL;
     char *data = malloc((size_t)to->bytes + 1);
     to->data = data;
-    if (!data || !adapter_find(file, projection, 0, &place) || !pco_adapter_module(file, projection, module)) return 0;
+    if (!data || !adapter_find(file, projection, 0, &which) || !pco_adapter_module(file, projection, module)) return 0;
     if (stack && !adapter_expert_module(file, module, expert, &of_expert)) return 0;
     const int good = asprintf(&to->name, "%s%s%s", ADAPTER_PREFIX, stack ? of_expert : module,
                               is_b ? PCO_NN_LORA_B : PCO_NN_LORA_A) >= 0;
@@ -203,7 +203,7 @@ static int adapter_export(const pco_model_file *file, const pco_weight *matrix, 
     const size_t row_bytes = (size_t)columns * sizeof(float);
     const char *from = (const char *)matrix->data + (size_t)(expert * rows) * row_bytes;
     for (int64_t row = 0; row < rows; row++) {
-        const int64_t there = is_b ? adapter_hub_row(file, &place, row) : row;
+        const int64_t there = is_b ? adapter_hub_row(file, &which, row) : row;
         memcpy(data + (size_t)there * row_bytes, from + (size_t)row * row_bytes, row_bytes);
     }
     return 1;

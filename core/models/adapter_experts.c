@@ -46,16 +46,16 @@ static pco_status adapter_check_experts(const adapter_reading *r, const pco_weig
 }
 
 pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, const char *projection,
-                              const adapter_place *place, pco_error *err)
+                              const adapter_projection *which, pco_error *err)
 {
     const int is_b = pco_text_ends(from->name, PCO_NN_LORA_B);
     const int64_t experts = r->file->spec.experts, rows = from->shape[0], columns = from->shape[1];
     const pco_weight *expert;
     float *values;
-    if (place->expert >= experts)
+    if (which->expert >= experts)
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is of expert %" PRId64 ", and %s has %" PRId64, r->all->label,
-                        from->name, place->expert, r->file->path, experts);
-    if (place->expert > 0) return adapter_of_expert(r, from, 0, &expert, err);
+                        from->name, which->expert, r->file->path, experts);
+    if (which->expert > 0) return adapter_of_expert(r, from, 0, &expert, err);
     pco_status status = adapter_check_experts(r, from, is_b, err);
     if (!status)
         status =

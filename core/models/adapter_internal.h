@@ -5,31 +5,31 @@
 #include "models/adapter.h"
 
 /* A projection of a layer; `part` counts the names in pco_layer_names. */
-typedef struct adapter_place {
+typedef struct adapter_projection {
     pco_model_side side;
     int64_t layer;
     int part;
     int64_t expert; /* whose matrix it is, of a stack; -1: all of them, or there are none */
-} adapter_place;
+} adapter_projection;
 
 /* What folders of that kind of model have, which a GGUF file may be of, too; or NULL. */
 const pco_hub *adapter_hub(const pco_model_file *file);
 /* The projection of that name, as transformers calls it (without what all names of some families begin with) or as the
  * graph does; 0: there is none. */
-int adapter_find(const pco_model_file *file, const char *name, int of_hub, adapter_place *place);
+int adapter_find(const pco_model_file *file, const char *name, int of_hub, adapter_projection *which);
 /* The projection that is, or whose expert has, the module of that name in transformers, and what the graph calls it. */
 int adapter_of_module(const pco_model_file *file, const char *module, char projection[PCO_SPEC_NAME],
-                      adapter_place *place);
+                      adapter_projection *which);
 /* Where the graph has row `row` of a projection, transformers has this one. */
-int64_t adapter_hub_row(const pco_model_file *file, const adapter_place *place, int64_t row);
+int64_t adapter_hub_row(const pco_model_file *file, const adapter_projection *which, int64_t row);
 /* How many rows a projection has of which some change places; 0: none does. */
-int64_t adapter_moved_rows(const pco_model_file *file, const adapter_place *place);
+int64_t adapter_moved_rows(const pco_model_file *file, const adapter_projection *which);
 /* What transformers calls it behind the number of the layer: "self_attn.q_proj". */
-const char *adapter_hub_part(const pco_model_file *file, const adapter_place *place);
+const char *adapter_hub_part(const pco_model_file *file, const adapter_projection *which);
 /* Does transformers keep its matrix as [in,out]? */
-int adapter_transposed(const pco_model_file *file, const adapter_place *place);
+int adapter_transposed(const pco_model_file *file, const adapter_projection *which);
 /* Is it a stack of the matrices of all experts? */
-int adapter_is_stack(const pco_model_file *file, const adapter_place *place);
+int adapter_is_stack(const pco_model_file *file, const adapter_projection *which);
 /* Is it what PEFT calls a parameter of all experts of a layer, or of two the inner one ("base_layer")? */
 int adapter_all_experts(const pco_model_file *file, const char *module, int64_t *layer);
 /* What transformers calls the module of that expert, of a stack. 0: there is no memory. The caller frees *module. */
@@ -84,7 +84,7 @@ pco_status adapter_make(const adapter_reading *r, const char *projection, const 
 
 /* The matrix of an expert: makes the stack at the one of expert 0. */
 pco_status adapter_add_expert(const adapter_reading *r, const pco_weight *from, const char *projection,
-                              const adapter_place *place, pco_error *err);
+                              const adapter_projection *which, pco_error *err);
 /* Stacks that gate and up share, and that of down, as PEFT has them for parameters of transformers 5; *known 0: it is
  * no such tensor. */
 pco_status adapter_add_fused(const adapter_reading *r, const pco_weight *from, int *known, pco_error *err);

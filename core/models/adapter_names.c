@@ -59,10 +59,10 @@ static int adapter_adapts(const pco_model_file *file, pco_model_side side, int p
 
 enum { ADAPTER_PARTS = sizeof(pco_layer_names) / sizeof(const char *) };
 
-int adapter_is_stack(const pco_model_file *file, const adapter_place *place)
+int adapter_is_stack(const pco_model_file *file, const adapter_projection *which)
 {
-    return place->side == PCO_DECODER && file->spec.experts > 0 &&
-           (place->part == PART(gate) || place->part == PART(up) || place->part == PART(down));
+    return which->side == PCO_DECODER && file->spec.experts > 0 &&
+           (which->part == PART(gate) || which->part == PART(up) || which->part == PART(down));
 }
 
 /* Takes the number of an expert out of a name of transformers; -1: there is none. */
@@ -118,7 +118,7 @@ int adapter_all_experts(const pco_model_file *file, const char *module, int64_t 
     return 0;
 }
 
-int adapter_find(const pco_model_file *file, const char *called, int of_hub, adapter_place *place)
+int adapter_find(const pco_model_file *file, const char *called, int of_hub, adapter_projection *which)
 {
     char name[PCO_SPEC_NAME];
     if (snprintf(name, sizeof name, "%s", called) >= (int)sizeof name) return 0;
@@ -131,33 +131,34 @@ int adapter_find(const pco_model_file *file, const char *called, int of_hub, ada
         const char *end = adapter_in_layer(file, (pco_model_side)side, &naming, name, &layer);
         for (int part = 0; part < ADAPTER_PARTS && end; part++)
             if (parts[part] && strcmp(end + 1, parts[part]) == 0 && adapter_adapts(file, (pco_model_side)side, part)) {
-                *place = (adapter_place){(pco_model_side)side, layer, part, expert};
-                return adapter_is_stack(file, place) == (expert >= 0) || !of_hub;
+                *which = (adapter_projection){(pco_model_side)side, layer, part, expert};
+                return adapter_is_stack(file, which) == (expert >= 0) || !of_hub;
             }
     }
     return 0;
 }
 
-static int adapter_name(const pco_model_file *file, const adapter_place *place, int of_hub, char name[PCO_SPEC_NAME])
+static int adapter_name(const pco_model_file *file, const adapter_projection *which, int of_hub,
+                        char name[PCO_SPEC_NAME])
 {
-    const adapter_naming naming = of_hub ? adapter_of_hub(file, place->side) : adapter_of_graph(file, place->side);
-    const char *part = ((const char *const *)naming.names)[place->part];
+    const adapter_naming naming = of_hub ? adapter_of_hub(file, which->side) : adapter_of_graph(file, which->side);
+    const char *part = ((const char *const *)naming.names)[which->part];
     const char *prefix = of_hub ? adapter_prefix(file) : "";
     const size_t star = strcspn(naming.layer, "*");
     return part && snprintf(name, PCO_SPEC_NAME, "%s%.*s%" PRId64 "%s.%s", prefix, (int)star, naming.layer,
-                            place->layer, naming.layer[star] ? naming.layer + star + 1 : "", part) < PCO_SPEC_NAME;
+                            which->layer, naming.layer[star] ? naming.layer + star + 1 : "", part) < PCO_SPEC_NAME;
 }
 
 int pco_adapter_module(const pco_model_file *file, const char *projection, char module[PCO_SPEC_NAME])
 {
-    adapter_place place;
-    return adapter_find(file, projection, 0, &place) && adapter_name(file, &place, 1, module);
+    adapter_projection which;
+    return adapter_find(file, projection, 0, &which) && adapter_name(file, &which, 1, module);
 }
 
 int adapter_of_module(const pco_model_file *file, const char *module, char projection[PCO_SPEC_NAME],
-                      adapter_place *place)
+                      adapter_projection *which)
 {
-    return adapter_find(file, adapter_bare(file, module), 1, place) && adapter_name(file, place, 0, projection);
+    return adapter_find(file, adapter_bare(file, module), 1, which) && adapter_name(file, which, 0, projection);
 }
 
 int pco_adapter_matches(const char *module, const char *target)
@@ -167,51 +168,51 @@ int pco_adapter_matches(const char *module, const char *target)
     return size == all || module[all - size - 1] == '.';
 }
 
-const char *adapter_hub_part(const pco_model_file *file, const adapter_place *place)
+const char *adapter_hub_part(const pco_model_file *file, const adapter_projection *which)
 {
-    return ((const char *const *)adapter_of_hub(file, place->side).names)[place->part];
+    return ((const char *const *)adapter_of_hub(file, which->side).names)[which->part];
 }
 
 /* Pairs of rows that RoPE turns together: side by side in GGUF, half a head apart in transformers. */
-static int adapter_pairs(const pco_model_file *file, const adapter_place *place)
+static int adapter_pairs(const pco_model_file *file, const adapter_projection *which)
 {
     return adapter_hub(file) && file->gguf && file->spec.rope_interleaved &&
-           (place->part == PART(query) || place->part == PART(key));
+           (which->part == PART(query) || which->part == PART(key));
 }
 
-static int adapter_groups(const pco_model_file *file, const adapter_place *place)
+static int adapter_groups(const pco_model_file *file, const adapter_projection *which)
 {
     const pco_hub *hub = adapter_hub(file);
-    return hub && hub->grouped && place->part == PART(fused);
+    return hub && hub->grouped && which->part == PART(fused);
 }
 
-int64_t adapter_moved_rows(const pco_model_file *file, const adapter_place *place)
+int64_t adapter_moved_rows(const pco_model_file *file, const adapter_projection *which)
 {
     const pco_model_spec *spec = &file->spec;
-    const int64_t heads = spec->attention_heads[place->side], groups = spec->kv_heads[place->side],
-                  head_dim = spec->head_dim[place->side];
-    if (adapter_pairs(file, place)) return (place->part == PART(query) ? heads : groups) * head_dim;
-    return adapter_groups(file, place) ? (heads + 2 * groups) * head_dim : 0;
+    const int64_t heads = spec->attention_heads[which->side], groups = spec->kv_heads[which->side],
+                  head_dim = spec->head_dim[which->side];
+    if (adapter_pairs(file, which)) return (which->part == PART(query) ? heads : groups) * head_dim;
+    return adapter_groups(file, which) ? (heads + 2 * groups) * head_dim : 0;
 }
 
-int64_t adapter_hub_row(const pco_model_file *file, const adapter_place *place, int64_t row)
+int64_t adapter_hub_row(const pco_model_file *file, const adapter_projection *which, int64_t row)
 {
     const pco_model_spec *spec = &file->spec;
-    const int64_t heads = spec->attention_heads[place->side], groups = spec->kv_heads[place->side],
-                  head_dim = spec->head_dim[place->side];
-    if (adapter_pairs(file, place))
+    const int64_t heads = spec->attention_heads[which->side], groups = spec->kv_heads[which->side],
+                  head_dim = spec->head_dim[which->side];
+    if (adapter_pairs(file, which))
         return pco_hub_paired_row(row, head_dim, spec->rope_dimensions ? spec->rope_dimensions : head_dim);
-    if (!adapter_groups(file, place)) return row;
+    if (!adapter_groups(file, which)) return row;
     const int64_t head = row / head_dim, queries = heads / groups;
     const int64_t group = head < heads ? head / queries : (head - heads) % groups,
                   within = head < heads ? head % queries : queries + (head - heads) / groups;
     return (group * (queries + 2) + within) * head_dim + row % head_dim;
 }
 
-int adapter_transposed(const pco_model_file *file, const adapter_place *place)
+int adapter_transposed(const pco_model_file *file, const adapter_projection *which)
 {
     const pco_hub *hub = adapter_hub(file);
-    const char *part = adapter_hub_part(file, place);
+    const char *part = adapter_hub_part(file, which);
     for (const char *const *name = hub ? hub->transposed : NULL; name && *name && part; name++)
         if (strcmp(*name, part) == 0) return 1;
     return 0;
@@ -220,56 +221,56 @@ int adapter_transposed(const pco_model_file *file, const adapter_place *place)
 int pco_adapter_usual(const pco_model_file *file, const char *projection)
 {
     static const int parts[] = {PART(query), PART(value), PART(fused), PART(cross_query), PART(cross_value)};
-    adapter_place place;
-    if (!adapter_find(file, projection, 0, &place)) return 0;
+    adapter_projection which;
+    if (!adapter_find(file, projection, 0, &which)) return 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (place.part == parts[i]) return 1;
+        if (which.part == parts[i]) return 1;
     return 0;
 }
 
 int pco_adapter_of_experts(const pco_model_file *file, const char *projection)
 {
-    adapter_place place;
-    return adapter_find(file, projection, 0, &place) && adapter_is_stack(file, &place);
+    adapter_projection which;
+    return adapter_find(file, projection, 0, &which) && adapter_is_stack(file, &which);
 }
 
-/* The projections of a model, one after the other; start with a place of zeros, layer -1. 0: there are no more. */
-static int adapter_next(const pco_model_file *file, adapter_place *place)
+/* The projections of a model, one after the other; start with zeros and layer -1. 0: there are no more. */
+static int adapter_next(const pco_model_file *file, adapter_projection *which)
 {
     for (;;) {
-        const pco_model_side side = place->side;
-        if (++place->layer >= file->spec.layers[side]) {
-            place->layer = 0;
-            if (++place->part == ADAPTER_PARTS) {
+        const pco_model_side side = which->side;
+        if (++which->layer >= file->spec.layers[side]) {
+            which->layer = 0;
+            if (++which->part == ADAPTER_PARTS) {
                 if (side == PCO_DECODER) return 0;
-                *place = (adapter_place){PCO_DECODER, -1, 0, -1};
+                *which = (adapter_projection){PCO_DECODER, -1, 0, -1};
                 continue;
             }
         }
-        if (place->layer < file->spec.layers[side] &&
-            ((const char *const *)pco_spec_names(&file->spec, side))[place->part] && adapter_hub_part(file, place) &&
-            adapter_adapts(file, side, place->part))
+        if (which->layer < file->spec.layers[side] &&
+            ((const char *const *)pco_spec_names(&file->spec, side))[which->part] && adapter_hub_part(file, which) &&
+            adapter_adapts(file, side, which->part))
             return 1;
     }
 }
 
 int pco_adapter_has(const pco_model_file *file, const char *target)
 {
-    adapter_place place = {PCO_ENCODER, -1, 0, -1};
+    adapter_projection which = {PCO_ENCODER, -1, 0, -1};
     char module[PCO_SPEC_NAME];
-    while (adapter_next(file, &place))
-        if (adapter_name(file, &place, 1, module) && pco_adapter_matches(module, target)) return 1;
+    while (adapter_next(file, &which))
+        if (adapter_name(file, &which, 1, module) && pco_adapter_matches(module, target)) return 1;
     return 0;
 }
 
 const char *pco_adapter_parts(const pco_model_file *file, char *text, size_t size)
 {
-    adapter_place place = {PCO_ENCODER, -1, 0, -1};
+    adapter_projection which = {PCO_ENCODER, -1, 0, -1};
     size_t used = 0;
     *text = 0;
-    while (adapter_next(file, &place)) {
-        if (place.layer || used >= size) continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", adapter_hub_part(file, &place));
+    while (adapter_next(file, &which)) {
+        if (which.layer || used >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", adapter_hub_part(file, &which));
     }
     return text;
 }

@@ -313,12 +313,12 @@ static pco_status folder_put_config(folder_job *f, uint32_t dtype, pco_error *er
 }
 
 /* Where the tokenizers of an encoder-decoder are that has two. */
-static const char *const folder_places[] = {"encoder/", "decoder/"};
+static const char *const folder_sides[] = {"encoder/", "decoder/"};
 
 /* ---- the tokenizer -------------------------------------------------------------------------------------- */
 
 /* Of the folder, or of one in it, whose name then ends with /. */
-static pco_status folder_copy_place(const folder_job *f, const char *place, pco_error *err)
+static pco_status folder_copy_side(const folder_job *f, const char *side, pco_error *err)
 {
     static const char *const names[] = {
         "generation_config.json",
@@ -341,13 +341,13 @@ static pco_status folder_copy_place(const folder_job *f, const char *place, pco_
         "normalizer.json",
     };
     char name[64], *from = NULL, *to = NULL;
-    pco_status status = folder_name(f->file->path, place, &from, err);
-    if (!status) status = folder_name(f->path, place, &to, err);
+    pco_status status = folder_name(f->file->path, side, &from, err);
+    if (!status) status = folder_name(f->path, side, &to, err);
     const int there = !status && pco_is_directory(from);
-    if (there && *place) status = pco_folder_make(to, err);
+    if (there && *side) status = pco_folder_make(to, err);
     for (size_t i = 0; i < sizeof names / sizeof *names && !status && there; i++) {
         if (f->file->is_part && strcmp(names[i], "preprocessor_config.json") == 0) continue; /* of images */
-        snprintf(name, sizeof name, "%s%s", place, names[i]);
+        snprintf(name, sizeof name, "%s%s", side, names[i]);
         status = folder_copy(f, name, err);
     }
     free(from);
@@ -357,15 +357,15 @@ static pco_status folder_copy_place(const folder_job *f, const char *place, pco_
 
 static pco_status folder_copy_all(const folder_job *f, pco_error *err)
 {
-    pco_status status = folder_copy_place(f, "", err);
+    pco_status status = folder_copy_side(f, "", err);
     for (int i = 0; i < 2 && !status && !f->file->spec.decoder_only; i++)
-        status = folder_copy_place(f, folder_places[i], err);
+        status = folder_copy_side(f, folder_sides[i], err);
     return status;
 }
 
-/* tokenizer_config.json, in the folder or one of it (`place` ends with /): special tokens by their texts, and the chat
+/* tokenizer_config.json, in the folder or one of it (`side` ends with /): special tokens by their texts, and the chat
  * template. */
-static pco_status folder_put_tokenizer_config(const folder_job *f, const char *place, pco_error *err)
+static pco_status folder_put_tokenizer_config(const folder_job *f, const char *side, pco_error *err)
 {
     char name[64];
     cJSON *root = cJSON_CreateObject();
@@ -379,22 +379,22 @@ static pco_status folder_put_tokenizer_config(const folder_job *f, const char *p
     if (status == PCO_ERROR_NOT_FOUND) status = PCO_OK;
     if (!status && source && !pco_json_give(root, "chat_template", cJSON_CreateString(source)))
         status = convert_no_memory(err);
-    snprintf(name, sizeof name, "%stokenizer_config.json", place);
+    snprintf(name, sizeof name, "%stokenizer_config.json", side);
     if (!status) status = folder_write_json(f, name, root, err);
     free(source);
     cJSON_Delete(root);
     return status;
 }
 
-static pco_status folder_put_tokenizer(const folder_job *f, const char *place, const cJSON *root, pco_error *err)
+static pco_status folder_put_tokenizer(const folder_job *f, const char *side, const cJSON *root, pco_error *err)
 {
     char name[64], *path;
-    snprintf(name, sizeof name, "%stokenizer.json", place);
-    pco_status status = folder_name(f->path, place, &path, err);
-    if (!status && *place) status = pco_folder_make(path, err);
+    snprintf(name, sizeof name, "%stokenizer.json", side);
+    pco_status status = folder_name(f->path, side, &path, err);
+    if (!status && *side) status = pco_folder_make(path, err);
     if (!status) status = folder_write_json(f, name, root, err);
     free(path);
-    return status ? status : folder_put_tokenizer_config(f, place, err);
+    return status ? status : folder_put_tokenizer_config(f, side, err);
 }
 
 /* The tokenizers of an encoder-decoder: one where they are the same, else each in a folder of its own, from which
@@ -410,7 +410,7 @@ static pco_status folder_put_pair(const folder_job *f, pco_error *err)
     if (status) status = pco_fail_prefix(err, status, "%s", f->file->path);
     const int same = !status && cJSON_Compare(roots[0], roots[2], 1);
     if (same) status = folder_put_tokenizer(f, "", roots[0], err);
-    for (int i = 0; i < 2 && !status && !same; i++) status = folder_put_tokenizer(f, folder_places[i], roots[i], err);
+    for (int i = 0; i < 2 && !status && !same; i++) status = folder_put_tokenizer(f, folder_sides[i], roots[i], err);
     for (int i = 0; i < 3; i++) cJSON_Delete(roots[i]);
     return status;
 }

@@ -167,7 +167,7 @@ static pco_status model_add_never(pco_model_file *file, const cJSON *root, const
  * is no error: ids alone can be run and judged. */
 static pco_status model_open_tokenizers(const char *folder, const char *path, pco_model_file *file, pco_error *err)
 {
-    static const char *const places[] = {"encoder", "decoder"};
+    static const char *const sides[] = {"encoder", "decoder"};
     pco_tokenizer **const tokenizers[] = {&file->source, &file->target};
     pco_error why;
     pco_status status = pco_tokenizer_open_folder(folder, &file->target, &why);
@@ -180,12 +180,12 @@ static pco_status model_open_tokenizers(const char *folder, const char *path, pc
     }
     const int pair = status == PCO_ERROR_NOT_FOUND && !file->spec.decoder_only && !file->spec.encoder_only;
     for (int side = 0; side < 2 && pair; side++) {
-        char *place = NULL;
-        if (asprintf(&place, "%s/%s", folder, places[side]) < 0)
+        char *within = NULL;
+        if (asprintf(&within, "%s/%s", folder, sides[side]) < 0)
             return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
         status =
-            pco_is_directory(place) ? pco_tokenizer_open_folder(place, tokenizers[side], &why) : PCO_ERROR_NOT_FOUND;
-        free(place);
+            pco_is_directory(within) ? pco_tokenizer_open_folder(within, tokenizers[side], &why) : PCO_ERROR_NOT_FOUND;
+        free(within);
         if (status) break;
     }
     if (status == PCO_ERROR_NOT_FOUND && !file->source) return PCO_OK;

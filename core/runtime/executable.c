@@ -19,7 +19,7 @@ static pco_status executable_no_memory(pco_error *err)
 }
 
 /* Which slot is to run which node of a graph; *slots is made as large as that needs. */
-static pco_status executable_place(pco_session *session, const pco_graph *graph, uint32_t **slots, pco_error *err)
+static pco_status executable_assign(pco_session *session, const pco_graph *graph, uint32_t **slots, pco_error *err)
 {
     uint32_t *larger = realloc(*slots, (graph->n_nodes + 1) * sizeof *larger);
     if (!larger) return executable_no_memory(err);
@@ -69,7 +69,7 @@ static pco_status executable_fuse(pco_executable *executable, const pco_graph *s
     while (!status) {
         const pco_rewrite_params params = {.fuse = 1, .apart = apart, .fused = fused};
         status = pco_graph_rewrite(source, &params, graph, err);
-        if (!status) status = executable_place(executable->session, *graph, &executable->slots, err);
+        if (!status) status = executable_assign(executable->session, *graph, &executable->slots, err);
         if (status || !executable_mark_apart(executable->session, *graph, executable->slots, fused, apart)) break;
         pco_graph_destroy(*graph);
         *graph = NULL;
@@ -89,7 +89,7 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
     pco_status status = executable_fuse(executable, source, &graph, err);
     for (int round = 0; !status; round++) {
         unsigned char *decompose = calloc(graph->n_nodes + 1, 1);
-        status = decompose ? executable_place(session, graph, &executable->slots, err) : executable_no_memory(err);
+        status = decompose ? executable_assign(session, graph, &executable->slots, err) : executable_no_memory(err);
         const uint32_t count = status ? 0 : executable_mark(session, graph, params, executable->slots, decompose);
         if (count == 0 || round == MOST_ROUNDS) {
             free(decompose);
@@ -108,7 +108,7 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
         pco_graph_destroy(graph);
         graph = next;
     }
-    if (!status) status = executable_place(session, graph, &executable->slots, err);
+    if (!status) status = executable_assign(session, graph, &executable->slots, err);
     if (status) {
         pco_graph_destroy(graph);
         return status;

@@ -52,10 +52,10 @@ typedef struct text_ids {
 typedef struct text_run text_run;
 
 /* Where a piece of text stands: inside the text, right behind a special token, at the very start. */
-typedef enum text_place { TEXT_INSIDE, TEXT_BEHIND_MARK, TEXT_AT_START } text_place;
+typedef enum text_position { TEXT_INSIDE, TEXT_BEHIND_MARK, TEXT_AT_START } text_position;
 
 /* Text to tokens, without special tokens. */
-typedef pco_status (*text_encode_fn)(text_run *run, const char *text, size_t size, text_place place);
+typedef pco_status (*text_encode_fn)(text_run *run, const char *text, size_t size, text_position position);
 /* A word, as the steps of pre-tokenisation cut the text, to tokens. */
 typedef pco_status (*text_word_fn)(text_run *run, const char *word, size_t size);
 
@@ -72,7 +72,7 @@ typedef enum text_behaviour {
 /* A step of pre-tokenisation: gets a piece of the text and hands its parts to the next step, the last to `word`. */
 typedef struct text_step text_step;
 struct text_step {
-    pco_status (*apply)(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
+    pco_status (*apply)(text_run *run, const text_step *step, const char *text, size_t size, text_position position);
     void *pattern;                       /* pcre2_code, or NULL */
     char *expression;                    /* that it was made from, where it alone says what the step does; owned */
     int (*is_match)(uint32_t codepoint); /* instead of a pattern: each such character is a match */
@@ -230,7 +230,7 @@ void text_marks_release(text_marks *marks);
 /* Pushes the marks in text[size], and hands what stands between them to `encode`. */
 /* The longest mark that text[size] begins with, or NULL. */
 const text_mark *text_marks_at(const text_marks *marks, const char *text, size_t size);
-pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *text, size_t size, text_place place,
+pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *text, size_t size, text_position position,
                           text_encode_fn encode);
 
 /* ---- a tree of tokens (tokenizer_trie.c) ---- */
@@ -293,14 +293,16 @@ int text_words_name(const pco_tokenizer *tokenizer, char name[64]);
 void text_release_steps(pco_tokenizer *tokenizer);
 void text_release_step(const text_step *step);
 /* A text_encode_fn: normalisation, marks in what it makes, all steps, then `word` for each part. */
-pco_status text_steps_encode(text_run *run, const char *text, size_t size, text_place place);
+pco_status text_steps_encode(text_run *run, const char *text, size_t size, text_position position);
 /* Appends a step that does something else. `content` becomes the tokenizer's own, also when it fails. */
 pco_status text_add_step(pco_tokenizer *tokenizer, const text_step *step, const char *label, pco_error *err);
 /* The functions of such steps: blanks become `content`, which may also come in front; bytes are spelled as in the
  * vocabulary of a byte-level BPE; `content` comes in front of what does not begin with it. */
-pco_status text_step_metaspace(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
-pco_status text_step_spell(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
-pco_status text_step_prepend(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
+pco_status text_step_metaspace(text_run *run, const text_step *step, const char *text, size_t size,
+                               text_position position);
+pco_status text_step_spell(text_run *run, const text_step *step, const char *text, size_t size, text_position position);
+pco_status text_step_prepend(text_run *run, const text_step *step, const char *text, size_t size,
+                             text_position position);
 
 /* ---- normalisation (tokenizer_norms.c, tokenizer_charsmap.c) ---- */
 

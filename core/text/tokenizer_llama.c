@@ -72,12 +72,12 @@ pco_status text_llama_word(text_run *run, const char *text, size_t size)
     return status;
 }
 
-static pco_status text_llama_encode(text_run *run, const char *text, size_t size, text_place place)
+static pco_status text_llama_encode(text_run *run, const char *text, size_t size, text_position position)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
     pco_writer escaped = {0};
     if (size == 0) return PCO_OK;
-    if (tokenizer->space_prefix && place != TEXT_INSIDE) pco_write(&escaped, TEXT_BLANK, 3);
+    if (tokenizer->space_prefix && position != TEXT_INSIDE) pco_write(&escaped, TEXT_BLANK, 3);
     text_write_replaced(&escaped, text, size, " ", TEXT_BLANK);
     pco_status status = pco_writer_check(&escaped, "a text to encode", run->err);
     if (!status) status = text_run_word(run, escaped.data, escaped.size);

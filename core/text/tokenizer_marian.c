@@ -28,12 +28,12 @@ static void marian_rename(text_run *run, const pco_tokenizer *tokenizer, size_t 
     }
 }
 
-static pco_status marian_encode(text_run *run, const char *text, size_t size, text_place place)
+static pco_status marian_encode(text_run *run, const char *text, size_t size, text_position position)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
     const size_t named = marian_language(text, size);
     pco_status status = PCO_OK;
-    (void)place; /* each part is a text of its own to SentencePiece */
+    (void)position; /* each part is a text of its own to SentencePiece */
     if (named) {
         const int32_t id = text_find(tokenizer, text, named);
         status = text_push(&run->ids, id >= 0 ? id : tokenizer->special.unk, run->err);

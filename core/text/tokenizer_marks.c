@@ -104,7 +104,7 @@ static int text_stands_alone(const char *text, size_t size, size_t begin, size_t
     return !pco_utf8_decode(text + end, size - end, &codepoint) || !text_is_word(codepoint);
 }
 
-pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *text, size_t size, text_place place,
+pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *text, size_t size, text_position position,
                           text_encode_fn encode)
 {
     size_t begin = 0, at = 0, length;
@@ -123,10 +123,10 @@ pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *te
         while (mark->rstrip && (length = pco_utf8_decode(text + end, size - end, &codepoint)) &&
                text_is_blank(codepoint))
             end += length;
-        if (at > begin) status = encode(run, text + begin, at - begin, begin ? TEXT_BEHIND_MARK : place);
+        if (at > begin) status = encode(run, text + begin, at - begin, begin ? TEXT_BEHIND_MARK : position);
         if (!status) status = text_push(&run->ids, mark->id, run->err);
         begin = at = end;
     }
-    if (!status && size > begin) status = encode(run, text + begin, size - begin, begin ? TEXT_BEHIND_MARK : place);
+    if (!status && size > begin) status = encode(run, text + begin, size - begin, begin ? TEXT_BEHIND_MARK : position);
     return status;
 }

@@ -56,12 +56,12 @@ static void sentence_trim(const text_sentence *sentence, pco_writer *out)
     while (out->size >= length && memcmp(out->data + out->size - length, blank, length) == 0) out->size -= length;
 }
 
-static pco_status sentence_normalize(const pco_tokenizer *tokenizer, const char *text, size_t size, text_place place,
-                                     pco_writer *out, pco_error *err)
+static pco_status sentence_normalize(const pco_tokenizer *tokenizer, const char *text, size_t size,
+                                     text_position position, pco_writer *out, pco_error *err)
 {
     const text_sentence *sentence = &tokenizer->sentence;
     sentence_reader reader = {.tokenizer = tokenizer, .text = text, .size = size};
-    const int adds = tokenizer->space_prefix && (sentence->first ? place == TEXT_AT_START : place != TEXT_INSIDE);
+    const int adds = tokenizer->space_prefix && (sentence->first ? position == TEXT_AT_START : position != TEXT_INSIDE);
     int after_blank = sentence->squeeze;
     out->size = 0;
     if (sentence->squeeze) { /* blanks in front go */
@@ -94,10 +94,10 @@ static pco_status sentence_normalize(const pco_tokenizer *tokenizer, const char 
 }
 
 /* A text_encode_fn. */
-pco_status text_sentence_encode(text_run *run, const char *text, size_t size, text_place place)
+pco_status text_sentence_encode(text_run *run, const char *text, size_t size, text_position position)
 {
     if (!size) return PCO_OK;
-    pco_status status = sentence_normalize(run->tokenizer, text, size, place, &run->normal, run->err);
+    pco_status status = sentence_normalize(run->tokenizer, text, size, position, &run->normal, run->err);
     if (status || !run->normal.size) return status;
     if (run->normal.size > TEXT_SIZE_MOST)
         return pco_fail(run->err, PCO_ERROR_INVALID, "normalised, the text is too long to encode at once; cut it");

@@ -11,12 +11,13 @@
 #define TEXT_STACK_MOST ((size_t)4 << 20) /* memory of one search */
 
 /* Hands a part of the text to the step behind `step` (NULL: to the first), or to the model. */
-static pco_status text_step_next(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+static pco_status text_step_next(text_run *run, const text_step *step, const char *text, size_t size,
+                                 text_position position)
 {
     const text_step *next = step ? step + 1 : run->tokenizer->steps;
     if (size == 0) return PCO_OK;
     if (next == run->tokenizer->steps + run->tokenizer->step_count) return text_run_word(run, text, size);
-    return next->apply(run, next, text, size, place);
+    return next->apply(run, next, text, size, position);
 }
 
 /* ---- where a pattern matches ---- */
@@ -87,14 +88,14 @@ typedef struct text_splitter {
     const char *text;
     size_t begin, end; /* pending; nothing where both are equal */
     int match;
-    text_place place;
+    text_position position;
 } text_splitter;
 
 static pco_status text_splitter_flush(text_splitter *s)
 {
     size_t begin = s->begin, end = s->end;
     s->begin = s->end;
-    return text_step_next(s->run, s->step, s->text + begin, end - begin, begin ? TEXT_INSIDE : s->place);
+    return text_step_next(s->run, s->step, s->text + begin, end - begin, begin ? TEXT_INSIDE : s->position);
 }
 
 /* The next span, which begins where the last one ended. */
@@ -113,9 +114,10 @@ static pco_status text_splitter_add(text_splitter *s, size_t end, int match)
     return status;
 }
 
-static pco_status text_split(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+static pco_status text_split(text_run *run, const text_step *step, const char *text, size_t size,
+                             text_position position)
 {
-    text_splitter splitter = {.run = run, .step = step, .text = text, .place = place};
+    text_splitter splitter = {.run = run, .step = step, .text = text, .position = position};
     pco_status status = PCO_OK;
     int fresh = 1; /* an empty match at the start counts once */
     for (size_t at = 0; at < size && !status; fresh = 0) {
@@ -134,42 +136,45 @@ static pco_status text_split(text_run *run, const text_step *step, const char *t
 
 /* ---- steps that change the text ---- */
 
-pco_status text_step_metaspace(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+pco_status text_step_metaspace(text_run *run, const text_step *step, const char *text, size_t size,
+                               text_position position)
 {
     pco_writer made = {0};
     size_t length = strlen(step->content);
     const int starts = size >= length && memcmp(text, step->content, length) == 0;
-    if (step->prepend && !starts && text[0] != ' ' && (!step->at_starts || place == TEXT_AT_START))
+    if (step->prepend && !starts && text[0] != ' ' && (!step->at_starts || position == TEXT_AT_START))
         pco_write(&made, step->content, length);
     text_write_replaced(&made, text, size, " ", step->content);
     pco_status status = pco_writer_check(&made, "a text to encode", run->err);
     if (!status && step->pattern)
-        status = text_split(run, step, made.data, made.size, place);
+        status = text_split(run, step, made.data, made.size, position);
     else if (!status)
-        status = text_step_next(run, step, made.data, made.size, place);
+        status = text_step_next(run, step, made.data, made.size, position);
     pco_writer_release(&made);
     return status;
 }
 
-pco_status text_step_spell(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+pco_status text_step_spell(text_run *run, const text_step *step, const char *text, size_t size, text_position position)
 {
     pco_writer made = {0};
     pco_status status = text_norm_spell(NULL, text, size, &made, run->err);
     if (!status) status = pco_writer_check(&made, "a text to encode", run->err);
-    if (!status) status = text_step_next(run, step, made.data, made.size, place);
+    if (!status) status = text_step_next(run, step, made.data, made.size, position);
     pco_writer_release(&made);
     return status;
 }
 
-pco_status text_step_prepend(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+pco_status text_step_prepend(text_run *run, const text_step *step, const char *text, size_t size,
+                             text_position position)
 {
     pco_writer made = {0};
     size_t length = strlen(step->content);
-    if (size >= length && memcmp(text, step->content, length) == 0) return text_step_next(run, step, text, size, place);
+    if (size >= length && memcmp(text, step->content, length) == 0)
+        return text_step_next(run, step, text, size, position);
     pco_write(&made, step->content, length);
     pco_write(&made, text, size);
     pco_status status = pco_writer_check(&made, "a text to encode", run->err);
-    if (!status) status = text_step_next(run, step, made.data, made.size, place);
+    if (!status) status = text_step_next(run, step, made.data, made.size, position);
     pco_writer_release(&made);
     return status;
 }
@@ -177,27 +182,27 @@ pco_status text_step_prepend(text_run *run, const text_step *step, const char *t
 /* ---- all steps ---- */
 
 /* Behind normalisation. A text_encode_fn. */
-static pco_status text_steps_run(text_run *run, const char *text, size_t size, text_place place)
+static pco_status text_steps_run(text_run *run, const char *text, size_t size, text_position position)
 {
-    return text_step_next(run, NULL, text, size, place);
+    return text_step_next(run, NULL, text, size, position);
 }
 
 /* text[size] is UTF-8. */
-static pco_status text_steps_part(text_run *run, const char *text, size_t size, text_place place)
+static pco_status text_steps_part(text_run *run, const char *text, size_t size, text_position position)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
     pco_status status = PCO_OK;
     if (tokenizer->norm_count) status = text_normalize(tokenizer, text, size, &run->normal, &text, &size, run->err);
     if (status || !size) return status;
-    return text_marks_cut(run, &tokenizer->marks[1], text, size, place, text_steps_run);
+    return text_marks_cut(run, &tokenizer->marks[1], text, size, position, text_steps_run);
 }
 
-pco_status text_steps_encode(text_run *run, const char *text, size_t size, text_place place)
+pco_status text_steps_encode(text_run *run, const char *text, size_t size, text_position position)
 {
     pco_status status = text_prepare_match(run);
-    for (size_t at = 0; at < size && !status; place = TEXT_INSIDE) {
+    for (size_t at = 0; at < size && !status; position = TEXT_INSIDE) {
         size_t good = pco_utf8_check(text + at, size - at);
-        if (good) status = text_steps_part(run, text + at, good, place);
+        if (good) status = text_steps_part(run, text + at, good, position);
         at += good;
         if (at == size || status) break;
         status = text_run_word(run, text + at, 1); /* a byte that is not UTF-8 */

@@ -18,11 +18,11 @@ static int32_t text_vocab_match(const pco_tokenizer *tokenizer, const char *text
     return -1;
 }
 
-static pco_status text_vocab_encode(text_run *run, const char *text, size_t size, text_place place)
+static pco_status text_vocab_encode(text_run *run, const char *text, size_t size, text_position position)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
     pco_error *err = run->err;
-    (void)place;
+    (void)position;
     pco_status status = PCO_OK;
     for (size_t at = 0; at < size && !status;) {
         uint32_t codepoint;

@@ -32,7 +32,7 @@ def changed_float(match):
     return float_text(1.0 if value == 0.0 else 0.5 if value == 1.0 else float(f'{value * 1.0625:.9g}'))
 
 
-def changed_place(match):
+def changed_index(match):
     number = int(match.group(2))
     return f'{match.group(1)}{number + 1 if number % 2 == 0 else number - 1}'
 
@@ -49,7 +49,7 @@ EDITS = [
     ('arithmetic', re.compile(r' [+*] (?:\w+(?:\([^()]*\))?)(?=[;,)\]])'), ''),
     ('index', re.compile(r'\[([\w ()+*]+)\]'), lambda m: f'[{m.group(1)} + 1]'),
     ('index', re.compile(r'\.([xyzw])\b'), lambda m: '.' + {'x': 'y', 'y': 'x', 'z': 'w', 'w': 'z'}[m.group(1)]),
-    ('index', re.compile(r'(gpu_(?:input|input_index|output|output_index)\(gpu, )(\d)(?=\))'), changed_place),
+    ('index', re.compile(r'(gpu_(?:input|input_index|output|output_index)\(gpu, )(\d)(?=\))'), changed_index),
     ('comparison', re.compile(r' < '), ' <= '),
     ('comparison', re.compile(r' <= '), ' < '),
     ('comparison', re.compile(r' > '), ' >= '),

@@ -21,7 +21,7 @@ typedef struct resize {
 } resize;
 
 /* Where index i of the result lies in `in` elements (Resize-19, coordinate_transformation_mode). */
-static double resize_place(const resize *r, uint32_t d, double i, double in)
+static double resize_position(const resize *r, uint32_t d, double i, double in)
 {
     const double scale = r->scale[d], out = scale * in;
     if (strcmp(r->coordinates, "align_corners") == 0) return out == 1 ? 0 : i * (in - 1) / (out - 1);
@@ -32,12 +32,12 @@ static double resize_place(const resize *r, uint32_t d, double i, double in)
     return half;
 }
 
-static double resize_nearest(const resize *r, double place)
+static double resize_nearest(const resize *r, double position)
 {
-    if (strcmp(r->nearest, "round_prefer_ceil") == 0) return floor(place + 0.5);
-    if (strcmp(r->nearest, "floor") == 0) return floor(place);
-    if (strcmp(r->nearest, "ceil") == 0) return ceil(place);
-    return ceil(place - 0.5);
+    if (strcmp(r->nearest, "round_prefer_ceil") == 0) return floor(position + 0.5);
+    if (strcmp(r->nearest, "floor") == 0) return floor(position);
+    if (strcmp(r->nearest, "ceil") == 0) return ceil(position);
+    return ceil(position - 0.5);
 }
 
 static bool resize_is_one_of(const char *text, const char *const *words)
@@ -121,12 +121,12 @@ static double resize_inside(double i, double n) { return fmin(fmax(i, 0), n - 1)
 static double resize_near(double a, double t) { return ((a + 2) * t - (a + 3)) * t * t + 1; }
 static double resize_far(double a, double t) { return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a; }
 
-/* The taps of the element that lies at `place`: indices and weights. */
-static void resize_taps(const resize *r, double place, double in, double *index, double *weight)
+/* The taps of the element that lies at `position`: indices and weights. */
+static void resize_taps(const resize *r, double position, double in, double *index, double *weight)
 {
-    const double whole = floor(place), rest = place - whole, a = r->cubic;
+    const double whole = floor(position), rest = position - whole, a = r->cubic;
     double sum = 0;
-    if (r->taps == 1) index[0] = resize_nearest(r, place), weight[0] = 1;
+    if (r->taps == 1) index[0] = resize_nearest(r, position), weight[0] = 1;
     if (r->taps == 2) weight[0] = 1 - rest, weight[1] = rest;
     if (r->taps == 4) {
         weight[0] = resize_far(a, rest + 1), weight[1] = resize_near(a, rest);
@@ -152,7 +152,7 @@ static uint32_t resize_axis(pco_onnx_map *map, const resize *r, uint32_t x, uint
     if (!values) return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the indices of Resize");
     double *weights = values + RESIZE_TAPS * count, index[RESIZE_TAPS] = {0}, weight[RESIZE_TAPS] = {0};
     for (int64_t i = 0; i < count; i++) {
-        resize_taps(r, resize_place(r, d, (double)i, in), in, index, weight);
+        resize_taps(r, resize_position(r, d, (double)i, in), in, index, weight);
         for (int t = 0; t < r->taps; t++) values[t * count + i] = index[t], weights[t * count + i] = weight[t];
     }
     uint32_t y = PCO_NONE;

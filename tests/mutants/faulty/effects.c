@@ -79,7 +79,7 @@ static void faulty_write(uint32_t dtype, unsigned char *data, uint64_t i, double
 }
 
 /* A number that follows from where an element is, the same in every run. */
-static uint64_t faulty_place(uint64_t i, uint64_t count)
+static uint64_t faulty_position(uint64_t i, uint64_t count)
 {
     uint64_t z = i * 0x9E3779B97F4A7C15ull + count * 0xD1B54A32D192ED03ull;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -89,11 +89,11 @@ static uint64_t faulty_place(uint64_t i, uint64_t count)
 
 /* ---- element by element ---- */
 
-static double faulty_value(faulty_id fault, double v, uint64_t place)
+static double faulty_value(faulty_id fault, double v, uint64_t position)
 {
     switch (fault) {
-    case FAULTY_relative: return place % 10000 == 0 ? v * 1.001 : v;
-    case FAULTY_absolute: return place % 10000 == 0 ? v + 1e-3 : v;
+    case FAULTY_relative: return position % 10000 == 0 ? v * 1.001 : v;
+    case FAULTY_absolute: return position % 10000 == 0 ? v + 1e-3 : v;
     case FAULTY_subnormal: return fabs(v) < 0x1p-126 ? 0.0 : v;
     case FAULTY_nan: return isnan(v) ? 0.0 : v;
     case FAULTY_undefined: return v > 1e27 && isfinite(v) ? (double)NAN : v;
@@ -129,7 +129,7 @@ static void faulty_elements(faulty_id fault, const faulty_node *node, const faul
     if (!faulty_takes(fault, node, t, data)) return;
     for (uint64_t i = 0; i < t->count; i++) {
         const double v = faulty_read(t->dtype, data, i);
-        const double w = faulty_value(fault, v, faulty_place(i, t->count));
+        const double w = faulty_value(fault, v, faulty_position(i, t->count));
         if (w != v || signbit(w) != signbit(v)) faulty_write(t->dtype, data, i, w);
     }
 }
@@ -147,13 +147,15 @@ static void faulty_bits(const pco_device *device, const faulty_tensor *t, unsign
     } else if (device->fault == FAULTY_address) {
         data[0] ^= (unsigned char)(t->offset / 64 % 3 == 1);
     } else if (device->fault == FAULTY_glitch || device->fault == FAULTY_twentieth) {
-        const uint64_t period = device->fault == FAULTY_glitch ? 50 : 20, place = faulty_place(device->runs, period);
-        if (place % period == 0) data[(place >> 8) % t->bytes] ^= (unsigned char)(1u << (place >> 40 & 7));
+        const uint64_t period = device->fault == FAULTY_glitch ? 50 : 20,
+                       position = faulty_position(device->runs, period);
+        if (position % period == 0) data[(position >> 8) % t->bytes] ^= (unsigned char)(1u << (position >> 40 & 7));
     } else {
         const uint32_t size = faulty_bytes_of(t->dtype);
         for (uint64_t i = 0; i < t->count; i++) {
-            const uint64_t place = faulty_place(i, t->count);
-            if (place % 20000 == 1) data[i * size + (place >> 20) % size] ^= (unsigned char)(1u << (place >> 40 & 7));
+            const uint64_t position = faulty_position(i, t->count);
+            if (position % 20000 == 1)
+                data[i * size + (position >> 20) % size] ^= (unsigned char)(1u << (position >> 40 & 7));
         }
     }
 }
