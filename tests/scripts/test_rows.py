@@ -4,6 +4,7 @@ And does one function print the values of elements, one run a node alone, and on
 formula with what it judges?
 docs/architecture.md has how many of these there once were."""
 
+import functools
 import pathlib
 import re
 import unittest
@@ -18,13 +19,17 @@ NAMES = {name for _, row in ROWS for name in re.findall(r'\.(?:name|architecture
 FORMULA = re.compile(r"[\w.>\[\]-]+(?: [-+*/%] [\w.>\[\]-]+){5,}")
 
 
-def lines(*places):
+@functools.lru_cache(maxsize=None)
+def lines_of(folder):
+    return [(path.relative_to(ROOT), number, re.split(r"/\*|//|^ *\* ", line)[0])
+            for path in sorted((ROOT / folder).rglob("*"))
+            if path.suffix in (".c", ".h", ".def", ".kern", ".inc", ".cl", ".glsl")
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)]
+
+
+def lines(*folders):
     """(where, code) of each line of these folders, without comments that begin in it."""
-    for place in places:
-        for path in sorted((ROOT / place).rglob("*")):
-            if path.suffix in (".c", ".h", ".def", ".kern", ".inc", ".cl", ".glsl"):
-                for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                    yield path.relative_to(ROOT), number, re.split(r"/\*|//|^ *\* ", line)[0]
+    return (line for folder in folders for line in lines_of(folder))
 
 
 class Rows(unittest.TestCase):
