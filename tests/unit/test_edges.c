@@ -61,7 +61,8 @@ static int supported_as(pco_device *device, const pco_graph *g, uint32_t v)
 
 static int supported(pco_device *device, const pco_graph *g) { return supported_as(device, g, PCO_NONE); }
 
-static uint64_t workspace_at; /* where workspaces begin in their buffer */
+static uint64_t workspace_at;      /* where workspaces begin in their buffer */
+static uint32_t tensors_alignment; /* without a wish; 0: the device's */
 
 /* Lowers the node with variant v. Each tensor lies in a buffer of its own, `steps` times the alignment that it asks for
  * from the beginning. */
@@ -79,7 +80,8 @@ static void lowered(pco_device *device, const pco_graph *g, uint32_t v, uint32_t
     part.nodes = &node;
     assert_true(part.n_tensors <= MOST_TENSORS);
     for (uint32_t t = 0; t < part.n_tensors; t++)
-        proposals[t] = (pco_tensor_proposal){0, device->gpu.limits.offset_alignment, part.tensors[t].bytes};
+        proposals[t] = (pco_tensor_proposal){
+            0, tensors_alignment ? tensors_alignment : device->gpu.limits.offset_alignment, part.tensors[t].bytes};
     check_ok(pco_gpu_program_api.propose(device, &part, &proposal, &err));
     for (uint32_t t = 0; t <= part.n_tensors; t++) buffers[t] = (pco_buffer *)(uintptr_t)&places[t];
     for (uint32_t t = 0; t < part.n_tensors; t++) {
@@ -434,6 +436,55 @@ static void test_workspaces(void **state)
     }
 }
 
+/* ---- operations of one's own ---- */
+
+/* A workgroup that is asked for is there or the node is refused; where nobody has asked, a smaller one will do, unless
+ * it goes with a row. Operands and results begin where bindings do. */
+static void test_own(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 3 * 2 * 2; i++) {
+        const uint32_t asked = (const uint32_t[]){0, 32, 64}[i % 3], by_row = i / 3 % 2, most = i / 6 ? 64 : 32;
+        const uint32_t wanted = asked ? asked : 64, size = wanted < most ? wanted : most;
+        const pco_op_declaration declaration = {.size = sizeof declaration,
+                                                .name = "own",
+                                                .signature = "x:f32[R,K] w:f32[K] -> y:f32[R,K] z:f32[K]",
+                                                .kernel = "KERNEL(own)\n{\n}\n",
+                                                .workgroup = asked,
+                                                .group_per_row = by_row};
+        const pco_own_attrs attrs = {.declaration = &declaration};
+        pco_tensor tensors[4];
+        for (uint32_t t = 0; t < 4; t++)
+            tensors[t] =
+                (pco_tensor){.rank = t % 2 ? 1 : 2, .alias = PCO_NONE, .shape = {6, 50}, .name = "", .bytes = 1200};
+        tensors[1].shape[0] = tensors[3].shape[0] = 50;
+        pco_node node = {.op = PCO_OP_OWN + 1,
+                         .n_inputs = 2,
+                         .n_outputs = 2,
+                         .inputs = {0, 1},
+                         .outputs = {2, 3},
+                         .variant = PCO_NONE,
+                         .attrs_size = sizeof attrs,
+                         .attrs = &attrs,
+                         .name = "own"};
+        const pco_graph g = {.n_tensors = 4, .tensors = tensors, .n_nodes = 1, .nodes = &node};
+        pco_device device = device_of(0, 0);
+        device.gpu.limits.max_workgroup = most;
+        const int runs = size == wanted || (!asked && !by_row);
+        assert_int_equal(supported(&device, &g), runs);
+        if (runs) {
+            tensors_alignment = 4;
+            lowered(&device, &g, PCO_NONE, 3);
+            tensors_alignment = 0;
+            assert_int_equal(last.count, 1);
+            assert_int_equal(last.launches[0].specs[0], size);
+            assert_int_equal(last.launches[0].groups[0], by_row ? 6 : (300 + size - 1) / size);
+            for (uint32_t t = 0; t < 4; t++) assert_int_equal(last.launches[0].bindings[t].write, t >= 2);
+        }
+        pco_gpu_forget_made(&device.gpu);
+    }
+}
+
 /* ---- lists ---- */
 
 /* Of the variants there are as many listed as there is room for, and all are counted. A node that the device refuses
@@ -548,8 +599,8 @@ int main(void)
                                        cmocka_unit_test(test_alignment),       cmocka_unit_test(test_random_blocks),
                                        cmocka_unit_test(test_conv_windows),    cmocka_unit_test(test_conv_tiles),
                                        cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_workspaces),
-                                       cmocka_unit_test(test_lists),           cmocka_unit_test(test_indexed_windows),
-                                       cmocka_unit_test(test_indexed_weights), cmocka_unit_test(test_indexed_rounds),
-                                       cmocka_unit_test(test_scatter_rounds)};
+                                       cmocka_unit_test(test_lists),           cmocka_unit_test(test_own),
+                                       cmocka_unit_test(test_indexed_windows), cmocka_unit_test(test_indexed_weights),
+                                       cmocka_unit_test(test_indexed_rounds),  cmocka_unit_test(test_scatter_rounds)};
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }
