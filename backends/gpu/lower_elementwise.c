@@ -258,7 +258,7 @@ static pco_status gpu_lower_swiglu_node(gpu_lowering *gpu)
 {
     const pco_tensor *y = gpu_output(gpu, 0);
     if (gpu_input(gpu, 1)) return gpu_lower_binary_node(gpu);
-    if (y->rank == 0 || gpu_count(y) == 0) return gpu->status;
+    if (gpu_count(y) == 0) return gpu->status;
     const uint32_t gate = gpu_input_index(gpu, 0);
     const uint64_t n = (uint64_t)y->shape[y->rank - 1];
     gpu_tensors tensors = {.op = gpu->node->op, .tensor = {gpu_output_index(gpu, 0), gate, gate}};

@@ -44,13 +44,13 @@ static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_iota, cover.local_x, 1, 1);
         gpu_set_specs(gpu, &d, iota, .y = (int32_t)y->dtype, .per = (int32_t)cover.per);
-        gpu_set_params(
-            gpu, &d, iota, .n = (uint32_t)count,
-            .y_first_word =
-                gpu_bind_elements(gpu, &d, GPU_iota_y, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype),
-            .index_first = (uint32_t)first, .inner = (uint32_t)(y->rank ? gpu_product(y, axis + 1, y->rank) : 1),
-            .axis_size = (uint32_t)(y->rank ? y->shape[axis] : 1), .start = gpu_value_bits(as, attrs->start),
-            .step = gpu_value_bits(as, attrs->step));
+        gpu_set_params(gpu, &d, iota, .n = (uint32_t)count,
+                       .y_first_word =
+                           gpu_bind_elements(gpu, &d, GPU_iota_y, gpu_output_index(gpu, 0), first, count, 1) /
+                           gpu_lanes(y->dtype),
+                       .index_first = (uint32_t)first, .inner = (uint32_t)gpu_product(y, axis + 1, y->rank),
+                       .axis_size = (uint32_t)(y->rank ? y->shape[axis] : 1), .start = gpu_value_bits(as, attrs->start),
+                       .step = gpu_value_bits(as, attrs->step));
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -298,7 +298,7 @@ static pco_status gpu_lower_state_write_node(gpu_lowering *gpu)
     if (window == 0) window = 1; /* refused when bound, if it is too long */
     for (uint64_t first = 0; first < batch && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, batch - first), rows = count * outer * steps;
-        const int several = index->rank > 0 && index->shape[0] > 1;
+        const int several = gpu_count(index) > 1;
         const int32_t mode = inner % lanes ? 2 : first * y_row % lanes ? 2 : 0;
         const gpu_rows cover = gpu_cover_rows(gpu, mode ? inner : inner / lanes, rows);
         pco_gpu_dispatch d;

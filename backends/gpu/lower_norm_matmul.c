@@ -21,8 +21,8 @@ static uint64_t norm_matmul_most(const gpu_lowering *gpu) { return gpu->software
 
 /* y [m,n] of x [m,k]; how it is shared out. */
 typedef struct norm_matmul {
-    uint64_t m, n, k;
-    uint32_t local, share, rounds, columns, room;
+    uint64_t m, n, k, room;
+    uint32_t local, share, rounds, columns;
 } norm_matmul;
 
 static norm_matmul norm_matmul_read(const gpu_lowering *gpu)
@@ -37,15 +37,14 @@ static norm_matmul norm_matmul_read(const gpu_lowering *gpu)
     p.rounds = gpu_tuned(gpu, variant, gpu->software ? NORM_MATMUL_ROUNDS_CPU : NORM_MATMUL_ROUNDS);
     p.columns = NORM_MATMUL_COLUMNS * (p.local / p.share) * p.rounds;
     /* Few sizes, whatever k is: each is a pipeline. */
-    p.room = 64;
-    while (p.room < p.k && p.room < 1024) p.room *= 2;
-    if (p.room < p.k) p.room = (uint32_t)gpu_min(gpu_div_up(p.k, 1024), 1u << 20) * 1024;
+    p.room = p.k > 1024 ? gpu_div_up(p.k, 1024) * 1024 : 64;
+    while (p.room < p.k) p.room *= 2;
     return p;
 }
 
 static uint64_t norm_matmul_shared(const norm_matmul *p)
 {
-    return 4 * ((uint64_t)p->room + p->local + (uint64_t)p->local * NORM_MATMUL_COLUMNS);
+    return 4 * (p->room + p->local + (uint64_t)p->local * NORM_MATMUL_COLUMNS);
 }
 
 /* The row of the kernel table; those that do without bias and norm_bias where the device has few bindings. */

@@ -362,8 +362,8 @@ static gpu_norming gpu_norming_of(const gpu_lowering *gpu)
 {
     const pco_tensor *x = gpu_input(gpu, 0);
     gpu_norming norm = {.rms = gpu->node->op == PCO_OP_RMS_NORM, .mean = PCO_NONE};
-    norm.n = x->rank ? (uint64_t)x->shape[x->rank - 1] : 1;
-    norm.rows = gpu_product(x, 0, x->rank ? x->rank - 1 : 0);
+    norm.n = (uint64_t)x->shape[x->rank - 1];
+    norm.rows = gpu_product(x, 0, x->rank - 1);
     norm.divisor = (int64_t)norm.n;
     if (norm.rms) {
         pco_rms_norm_attrs room;

@@ -48,11 +48,7 @@ void gpu_view_coalesce(gpu_view *view)
         view->size[d] *= view->size[d - 1];
         gpu_view_drop(view, d - 1);
     }
-    if (view->rank == 0) {
-        view->rank = 1;
-        view->size[0] = 1;
-        for (uint32_t k = 0; k < view->n; k++) view->stride[k][0] = 1;
-    }
+    if (view->rank == 0) view->rank = 1, view->size[0] = 1;
     if (view->rank == 1 && view->size[0] == 1) {
         for (uint32_t k = 0; k < view->n; k++) view->stride[k][0] = 1;
     }

@@ -1,11 +1,13 @@
 /* Where the lowering of single operations has its edges: sizes at which windows, rows of shared memory and counts in 32
  * bits end. Cases of the suite come to few of them on any one device. Nothing runs: devices are described, and what
  * would be launched is looked at. */
+#include "base/dtype.h"
 #include "check.h"
-#include "gpu/lower.h"
+#include "gpu/elementwise.h"
 #include "gpu_device.h"
 #include "graph/graph.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_LAUNCHES = 64, MOST_TENSORS = 12 };
@@ -62,6 +64,7 @@ static int supported_as(pco_device *device, const pco_graph *g, uint32_t v)
 static int supported(pco_device *device, const pco_graph *g) { return supported_as(device, g, PCO_NONE); }
 
 static uint64_t workspace_at;      /* where workspaces begin in their buffer */
+static uint64_t alias_at;          /* where those that share another's memory begin in it */
 static uint32_t tensors_alignment; /* without a wish; 0: the device's */
 
 /* Lowers the node with variant v. Each tensor lies in a buffer of its own, `steps` times the alignment that it asks for
@@ -87,7 +90,9 @@ static void lowered(pco_device *device, const pco_graph *g, uint32_t v, uint32_t
     for (uint32_t t = 0; t < part.n_tensors; t++) {
         assert_false(proposals[t].alignment & (proposals[t].alignment - 1));
         places[t] = (pco_place){t, (uint64_t)steps * proposals[t].alignment, proposals[t].bytes};
-        if (part.tensors[t].alias != PCO_NONE) places[t] = places[part.tensors[t].alias];
+        if (part.tensors[t].alias == PCO_NONE) continue;
+        places[t] = places[part.tensors[t].alias];
+        places[t].offset += alias_at;
     }
     const pco_place workspace = {part.n_tensors, workspace_at, proposed.workspace};
     const pco_plan plan = {.size = sizeof plan,
@@ -485,6 +490,82 @@ static void test_own(void **state)
     }
 }
 
+/* ---- values and copies ---- */
+
+static void check_bits(float value)
+{
+    const uint16_t half = pco_f16_from_f32(value), brain = pco_bf16_from_f32(value);
+    const float as_half = pco_f16_to_f32(half), as_brain = pco_bf16_to_f32(brain);
+    uint32_t bits[3];
+    memcpy(bits, &value, 4), memcpy(bits + 1, &as_half, 4), memcpy(bits + 2, &as_brain, 4);
+    if (isnan(value)) { /* some NaN */
+        assert_true((gpu_element_bits(PCO_F16, (double)value) & 0x7fff) > 0x7c00);
+        assert_true((gpu_element_bits(PCO_BF16, (double)value) & 0x7fff) > 0x7f80);
+        return;
+    }
+    assert_int_equal(gpu_element_bits(PCO_F32, (double)value), bits[0]);
+    assert_int_equal(gpu_element_bits(PCO_F16, (double)value), half);
+    assert_int_equal(gpu_element_bits(PCO_BF16, (double)value), brain);
+    assert_int_equal(gpu_value_bits(PCO_F16, (double)value), bits[1]);
+    assert_int_equal(gpu_value_bits(PCO_BF16, (double)value), bits[2]);
+}
+
+/* An attribute becomes the bits that a tensor of its type would have: at powers of two and halfway between neighbours,
+ * and around them, from the smallest number to the largest. */
+static void test_values(void **state)
+{
+    (void)state;
+    check_bits(0.0f), check_bits(-0.0f), check_bits(INFINITY), check_bits(-INFINITY), check_bits(NAN), check_bits(-NAN);
+    for (int exponent = -149; exponent < 128; exponent++)
+        for (int tail = 0; tail < 48; tail++) {
+            const double half = ldexp(1 + ldexp(tail % 16, -(7 + tail / 16 * 2)), exponent);
+            const float value = (float)half;
+            check_bits(value), check_bits(-value);
+            check_bits(nextafterf(value, 0)), check_bits(nextafterf(value, INFINITY));
+        }
+    assert_int_equal(gpu_value_bits(PCO_I32, NAN), 0);
+    assert_int_equal(gpu_value_bits(PCO_I32, 2147483648.0), INT32_MAX);
+    assert_int_equal(gpu_value_bits(PCO_I32, -2147483649.0), (uint32_t)INT32_MIN);
+    assert_int_equal(gpu_element_bits(PCO_BOOL, -0.0), 0);
+    assert_int_equal(gpu_element_bits(PCO_BOOL, -0.5), 1);
+}
+
+/* A slice that lies where its elements are has nothing to do; one that lies beside them has. */
+static void test_slices_in_place(void **state)
+{
+    (void)state;
+    for (uint64_t at = 8; at <= 16; at += 4)
+        for (int rank = 1; rank < 3; rank++) {
+            pco_device device = device_of(0, 0);
+            device.gpu.limits.offset_alignment = 4;
+            pco_graph *g = pco_graph_create();
+            const uint32_t x = pco_graph_input(g, "x", PCO_F32, (uint32_t)rank, (int64_t[]){rank == 1 ? 10 : 1, 10});
+            const uint32_t y = pco_slice_axis(g, x, rank - 1, 3, 4);
+            pco_graph_output(g, y, "y");
+            check_ok(pco_graph_check(g, &err));
+            g->tensors[y].alias = x;
+            alias_at = at;
+            lowered(&device, g, PCO_NONE, 1);
+            alias_at = 0;
+            assert_int_equal(last.count, at != 12);
+            forget(g);
+        }
+}
+
+/* Halves without elements. */
+static void test_empty_halves(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        pco_device device = device_of(0, 0);
+        pco_graph *g = pco_graph_create();
+        const uint32_t gate = pco_graph_input(g, "gate", PCO_F32, 2, (int64_t[]){i != 0 ? 3 : 0, i != 1 ? 8 : 0});
+        lowered(&device, made(g, PCO_OP_SWIGLU, NULL, &gate, 1), PCO_NONE, 0);
+        assert_int_equal(last.count, i == 2);
+        forget(g);
+    }
+}
+
 /* ---- lists ---- */
 
 /* Of the variants there are as many listed as there is room for, and all are counted. A node that the device refuses
@@ -595,12 +676,22 @@ static void test_random_blocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_rows),       cmocka_unit_test(test_norm_windows),
-                                       cmocka_unit_test(test_alignment),       cmocka_unit_test(test_random_blocks),
-                                       cmocka_unit_test(test_conv_windows),    cmocka_unit_test(test_conv_tiles),
-                                       cmocka_unit_test(test_ignored_targets), cmocka_unit_test(test_workspaces),
-                                       cmocka_unit_test(test_lists),           cmocka_unit_test(test_own),
-                                       cmocka_unit_test(test_indexed_windows), cmocka_unit_test(test_indexed_weights),
-                                       cmocka_unit_test(test_indexed_rounds),  cmocka_unit_test(test_scatter_rounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norm_rows),
+                                       cmocka_unit_test(test_norm_windows),
+                                       cmocka_unit_test(test_alignment),
+                                       cmocka_unit_test(test_random_blocks),
+                                       cmocka_unit_test(test_conv_windows),
+                                       cmocka_unit_test(test_conv_tiles),
+                                       cmocka_unit_test(test_ignored_targets),
+                                       cmocka_unit_test(test_workspaces),
+                                       cmocka_unit_test(test_lists),
+                                       cmocka_unit_test(test_values),
+                                       cmocka_unit_test(test_slices_in_place),
+                                       cmocka_unit_test(test_empty_halves),
+                                       cmocka_unit_test(test_own),
+                                       cmocka_unit_test(test_indexed_windows),
+                                       cmocka_unit_test(test_indexed_weights),
+                                       cmocka_unit_test(test_indexed_rounds),
+                                       cmocka_unit_test(test_scatter_rounds)};
     return cmocka_run_group_tests_name("edges", tests, NULL, NULL);
 }
