@@ -49,8 +49,7 @@ static void matmul_join(gpu_matmul *p, const pco_tensor *a, const pco_tensor *b,
         step *= y->shape[d];
     }
     gpu_view_coalesce(view);
-    if (view->rank == 1 && view->stride[1][0] == 0 && !p->trans_a &&
-        (view->size[0] == 1 || view->stride[0][0] == (int64_t)(p->m * p->k))) {
+    if (view->rank == 1 && view->stride[1][0] == 0 && !p->trans_a && view->stride[0][0] == (int64_t)(p->m * p->k)) {
         p->m *= view->size[0];
         view->size[0] = 1;
     }

@@ -483,6 +483,7 @@ static void test_own(void **state)
             tensors_alignment = 0;
             assert_int_equal(last.count, 1);
             assert_int_equal(last.launches[0].specs[0], size);
+            assert_true(last.launches[0].specs[1] == 1 && last.launches[0].specs[2] == 1);
             assert_int_equal(last.launches[0].groups[0], by_row ? 6 : (300 + size - 1) / size);
             for (uint32_t t = 0; t < 4; t++) assert_int_equal(last.launches[0].bindings[t].write, t >= 2);
         }
@@ -623,27 +624,41 @@ static void check_alignment(pco_graph *g)
     forget(g);
 }
 
+/* Each kind of weights: operands, or constants in blocks, of which plugins make planes. */
+static uint32_t weights_of(pco_graph *g, pco_dtype type, int64_t n, int64_t k)
+{
+    static const uint8_t none[64];
+    const int64_t shape[2] = {n, k};
+    return pco_dtype_is_quantised(type) ? pco_graph_constant(g, "w", type, 2, shape, none)
+                                        : pco_graph_input(g, "w", type, 2, shape);
+}
+
 static void test_alignment(void **state)
 {
-    static const pco_dtype TYPES[] = {PCO_F32, PCO_F16};
+    static const pco_dtype TYPES[] = {PCO_F32, PCO_F16, PCO_Q8_0, PCO_Q4_0, PCO_Q5_1, PCO_Q6_K, PCO_MXFP4};
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 14; i++) {
         const pco_dtype a = TYPES[i % 2], b = TYPES[i / 2];
+        const int quantised = pco_dtype_is_quantised(b);
         pco_graph *g;
-        if (a == PCO_F32) check_alignment(norm_of(b, 3, 8, 64));
-        for (int along = 0; along < 2; along++) {
+        if (a == PCO_F32 && !quantised) check_alignment(norm_of(b, 3, 8, 64));
+        for (int along = quantised; along < 2; along++) {
             g = pco_graph_create();
             const pco_matmul_attrs attrs = {.transpose_b = along, .accumulate = PCO_F32, .dtype = -1};
-            const uint32_t in[2] = {pco_graph_input(g, "a", a, 2, (int64_t[]){8, 64}),
-                                    pco_graph_input(g, "b", b, 2, along ? (int64_t[]){128, 64} : (int64_t[]){64, 128})};
+            const uint32_t in[2] = {pco_graph_input(g, "a", a, 2, (int64_t[]){8, 256}),
+                                    along ? weights_of(g, b, 128, 256) : weights_of(g, b, 256, 128)};
             check_alignment(made(g, PCO_OP_MATMUL, &attrs, in, 2));
         }
         g = pco_graph_create();
         const pco_indexed_matmul_attrs attrs = {.matrices = 3};
-        const uint32_t in[3] = {pco_graph_input(g, "x", a, 2, (int64_t[]){4, 64}),
-                                pco_graph_input(g, "w", b, 2, (int64_t[]){3 * 8, 64}),
+        const uint32_t in[3] = {pco_graph_input(g, "x", a, 2, (int64_t[]){4, 256}), weights_of(g, b, 3 * 8, 256),
                                 pco_graph_input(g, "indices", PCO_I32, 2, (int64_t[]){4, 2})};
         check_alignment(made(g, PCO_OP_INDEXED_MATMUL, &attrs, in, 3));
+        g = pco_graph_create();
+        const pco_gather_attrs rows = {.dtype = quantised ? PCO_F32 : -1};
+        const uint32_t taken[2] = {weights_of(g, b, 9, 256), pco_graph_input(g, "indices", PCO_I32, 1, (int64_t[]){4})};
+        check_alignment(made(g, PCO_OP_GATHER, &rows, taken, 2));
+        if (quantised) continue;
         g = pco_graph_create();
         const uint32_t qkv[3] = {pco_graph_input(g, "q", a, 4, (int64_t[]){1, 2, 3, 64}),
                                  pco_graph_input(g, "k", b, 4, (int64_t[]){1, 2, 9, 64}),
