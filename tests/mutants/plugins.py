@@ -25,7 +25,7 @@ SMALL_WINDOWS = {'opencl': ('opencl', 'devices.c', 'windows', (
     ('limits->offset_alignment = info->buffer_alignment;',
      'limits->offset_alignment = 256, info->buffer_alignment = 32;')))}
 SANITIZERS = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all', '-g']
-UNITS = ['lowering', 'lowering_views', 'edges', 'described', 'cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
+UNITS = ['lowering', 'lowering_views', 'edges', 'edges_attention', 'described', 'cuts_vulkan', 'cuts_opencl', 'widths', 'split_vulkan', 'split_opencl', 'tuned_vulkan', 'constants']
 
 
 class Invalid(Exception):

@@ -1,0 +1,100 @@
+/* Which attention is offered where a device multiplies matrices: what its tiles hold, and what they take of shared
+ * memory and of rounds of loops. Nothing runs: devices are described. */
+#include "edges.h"
+
+typedef struct matrix_form {
+    uint32_t m, n, k; /* of the device's matrices */
+    int64_t depth, value_depth;
+    uint32_t kernel, most; /* most: elements of a value that it holds; 0: not offered */
+} matrix_form;
+
+static pco_graph *attention_of(pco_dtype q, pco_dtype kv, const matrix_form *form, int64_t keys)
+{
+    const int64_t at = form->depth, of = form->value_depth;
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[3] = {pco_graph_input(g, "q", q, 4, (int64_t[]){1, 2, 40, at}),
+                            pco_graph_input(g, "k", kv, 4, (int64_t[]){1, 2, keys, at}),
+                            pco_graph_input(g, "v", kv, 4, (int64_t[]){1, 2, keys, of})};
+    return made(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, NULL, in, 3);
+}
+
+/* The number of that variant, or PCO_NONE. */
+static uint32_t offered(pco_device *device, const pco_graph *g, const char *name)
+{
+    const pco_part part = part_of(g);
+    pco_variant variants[32];
+    const uint32_t n = pco_gpu_program_api.variants(device, &part, 0, variants, 32);
+    for (uint32_t v = 0; v < n; v++)
+        if (strcmp(variants[v].name, name) == 0) return v;
+    return PCO_NONE;
+}
+
+static uint64_t more(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Which tile goes with a depth, and what it takes of shared memory and of rounds of loops: no more, and no less. Lines
+ * have 16 bytes to spare. */
+static void check_matrix(const matrix_form *form)
+{
+    enum { WIDTH = 32, KEYS = 32, LANES = 4 * WIDTH };
+    pco_device device = device_of(0, 0);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
+    limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
+    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
+    pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 70);
+    const uint32_t v = offered(&device, g, "matrix"), rows = 2 * form->m;
+    assert_int_equal(v != PCO_NONE, form->most > 0);
+    if (form->most) {
+        if (pco_gpu_sources[form->kernel]) { /* not every compiler can make them */
+            lowered(&device, g, v, 0);
+            assert_int_equal(last.launches[last.count - 1].kernel, form->kernel);
+        }
+        const uint64_t line = (uint64_t)(form->depth + 15) / 16 * 32 + 16, value = 2 * form->most + 16;
+        const uint64_t queries = rows * line, keys = KEYS * more(line, value), weights = 2 * rows * (2 * KEYS + 16),
+                       scores = rows * (4 * KEYS + 16), corrections = rows * form->n * 4, masks = (LANES + KEYS) * 4;
+        limits->shared_memory = (uint32_t)(queries + keys + weights + scores + corrections + masks);
+        assert_true(offered(&device, g, "matrix") != PCO_NONE);
+        limits->shared_memory--;
+        assert_true(offered(&device, g, "matrix") == PCO_NONE);
+        limits->shared_memory = 1 << 17;
+        const uint64_t fill = (KEYS * (more((uint64_t)form->depth, form->most) / 8 + 2) + LANES - 1) / LANES + 1;
+        limits->max_rounds =
+            (uint32_t)((70 + 2 * KEYS - 1) / KEYS * (3 * fill + 2 * ((uint64_t)form->depth / 8 + 3) + 64) + fill + 512);
+        assert_true(offered(&device, g, "matrix") != PCO_NONE);
+        limits->max_rounds--;
+        assert_true(offered(&device, g, "matrix") == PCO_NONE);
+        limits->max_rounds = 0;
+    }
+    forget(g);
+    for (int i = 1; i < 4; i++) { /* for f16 alone */
+        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 70);
+        assert_true(offered(&device, g, "matrix") == PCO_NONE);
+        forget(g);
+    }
+}
+
+static void test_attention_matrices(void **state)
+{
+    static const matrix_form FORMS[] = {{16, 16, 16, 64, 64, GPU_KERNEL_attention_matrix_2, 64},
+                                        {16, 16, 16, 40, 65, GPU_KERNEL_attention_matrix_4, 128},
+                                        {16, 16, 16, 128, 128, GPU_KERNEL_attention_matrix_4, 128},
+                                        {16, 16, 16, 96, 129, GPU_KERNEL_attention_matrix_8, 256},
+                                        {16, 16, 16, 256, 256, GPU_KERNEL_attention_matrix_8, 256},
+                                        {16, 16, 16, 257, 64, 0, 0},
+                                        {16, 16, 16, 64, 257, 0, 0},
+                                        {16, 8, 16, 64, 32, GPU_KERNEL_attention_matrix_2, 32},
+                                        {16, 8, 16, 64, 128, GPU_KERNEL_attention_matrix_8, 128},
+                                        {16, 8, 16, 64, 129, 0, 0},
+                                        {8, 16, 8, 64, 64, GPU_KERNEL_attention_matrix_2, 64},
+                                        {32, 8, 16, 64, 32, 0, 0},
+                                        {8, 32, 16, 64, 32, 0, 0},
+                                        {16, 16, 32, 64, 32, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_matrix(&FORMS[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention_matrices)};
+    return cmocka_run_group_tests_name("edges_attention", tests, NULL, NULL);
+}
