@@ -299,4 +299,8 @@ def faults():
 def equivalents():
     """name -> why no input can tell it from the original."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'equivalent.txt')
-    return {block['name']: block['why'] for block in read_blocks(path)} if os.path.exists(path) else {}
+    blocks = read_blocks(path) if os.path.exists(path) else []
+    argued = {block['name']: block['why'] for block in blocks}
+    if len(argued) < len(blocks):
+        raise SystemExit(f'{path} argues about a fault twice')
+    return argued
