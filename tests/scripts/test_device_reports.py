@@ -28,6 +28,12 @@ class DeviceReports(unittest.TestCase):
         self.assertGreater(len(found), 5)
         self.assertEqual(sorted(said), sorted(found))
 
+    def test_commands(self):
+        """What others would type: no folder of the machine that wrote the report, but for temporary ones."""
+        for path in DEVICES.glob("*/report.json"):
+            command = json.loads(path.read_text(encoding="utf-8"))["command"].split()
+            self.assertEqual([word for word in command if word.startswith("/") and not word.startswith("/tmp/")], [], path)
+
     def test_driver_bugs(self):
         """Short tiers leave out variants of most cases: not of one that a driver got wrong with a single variant."""
         report = json.loads((DEVICES / "pocl-3.1/report.json").read_text(encoding="utf-8"))
