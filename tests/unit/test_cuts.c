@@ -3,8 +3,7 @@
 #include "base/dtype.h"
 #include "check.h"
 #include "gpu/lower.h"
-#include "gpu_device.h"
-#include "graph/graph.h"
+#include "lower_node.h"
 #include "runtime/selftest_internal.h"
 
 #include <string.h>
@@ -70,12 +69,6 @@ static pco_graph *graph_of(const cut_node *cut)
     return g;
 }
 
-static pco_part part_of(const pco_graph *g)
-{
-    return (pco_part){
-        .size = sizeof(pco_part), .n_tensors = g->n_tensors, .n_nodes = 1, .tensors = g->tensors, .nodes = g->nodes};
-}
-
 static void test_cut_is_tested(void **state)
 {
     (void)state;
@@ -116,32 +109,9 @@ static void test_cut_is_tested(void **state)
     assert_true(cut_alike > 0);
 }
 
-/* Lowers the graph's only node with variant v, each tensor in a buffer of its own. */
 static void lower_variant(pco_device *device, const pco_graph *g, uint32_t v)
 {
-    pco_node node = g->nodes[0];
-    pco_part part = part_of(g);
-    pco_tensor_proposal proposals[8];
-    pco_node_proposal proposed = {.variant = PCO_NONE};
-    pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
-    pco_place places[8];
-    pco_buffer *buffers[9];
-    pco_program *program;
-    node.variant = v;
-    part.nodes = &node;
-    assert_true(part.n_tensors <= 8);
-    for (uint32_t t = 0; t < part.n_tensors; t++) proposals[t] = (pco_tensor_proposal){0, 64, part.tensors[t].bytes};
-    check_ok(pco_gpu_program_api.propose(device, &part, &proposal, &err));
-    for (uint32_t t = 0; t <= part.n_tensors; t++) buffers[t] = (pco_buffer *)(uintptr_t)&places[t];
-    for (uint32_t t = 0; t < part.n_tensors; t++) places[t] = (pco_place){t, 0, proposals[t].bytes};
-    const pco_place workspace = {.buffer = part.n_tensors, .bytes = proposed.workspace};
-    const pco_plan plan = {.size = sizeof plan,
-                           .n_buffers = part.n_tensors + 1,
-                           .buffers = buffers,
-                           .tensors = places,
-                           .workspaces = &workspace};
-    check_ok(pco_gpu_program_api.prepare(device, &part, &proposal, &plan, &program, &err));
-    pco_gpu_program_api.destroy(device, program);
+    lower_node(device, g, v, &(node_layout){0});
 }
 
 /* A device with few bindings: every variant that is offered, of every type of weights (quantised ones have two planes),

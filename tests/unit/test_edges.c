@@ -296,9 +296,9 @@ static uint32_t check_workspace(const pco_graph *g)
                 {GPU_KERNEL_optimise_sgd, offsetof(gpu_optimise_sgd_params, work_first) / 4}};
     uint32_t found = 0;
     pco_device device = device_of(0, 0);
-    workspace_at = 12;
+    layout.workspace = 12;
     lowered(&device, g, PCO_NONE, 0);
-    workspace_at = 0;
+    layout.workspace = 0;
     for (uint32_t l = 0; l < last.count; l++)
         for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
             if (last.launches[l].kernel == READ[i].kernel) {
@@ -368,9 +368,9 @@ static void test_own(void **state)
         const int runs = size == wanted || (!asked && !by_row);
         assert_int_equal(supported(&device, &g), runs);
         if (runs) {
-            tensors_alignment = 4;
+            layout.alignment = 4;
             lowered(&device, &g, PCO_NONE, 3);
-            tensors_alignment = 0;
+            layout.alignment = 0;
             assert_int_equal(last.count, 1);
             assert_int_equal(last.launches[0].specs[0], size);
             assert_true(last.launches[0].specs[1] == 1 && last.launches[0].specs[2] == 1);
@@ -435,9 +435,9 @@ static void test_slices_in_place(void **state)
             pco_graph_output(g, y, "y");
             check_ok(pco_graph_check(g, &err));
             g->tensors[y].alias = x;
-            alias_at = at;
+            layout.alias = at;
             lowered(&device, g, PCO_NONE, 1);
-            alias_at = 0;
+            layout.alias = 0;
             assert_int_equal(last.count, at != 12);
             forget(g);
         }
@@ -500,9 +500,9 @@ static void check_alignment(pco_graph *g, int devices)
             static pco_gpu_recording first;
             lowered(&device, g, v, 0);
             first = last;
-            tensors_alignment = 4;
+            layout.alignment = 4;
             lowered(&device, g, v, 3);
-            tensors_alignment = 0;
+            layout.alignment = 0;
             assert_int_equal(last.count, first.count);
             for (uint32_t l = 0; l < last.count; l++) {
                 const pco_gpu_dispatch *a = &first.launches[l], *b = &last.launches[l];
