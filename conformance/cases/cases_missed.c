@@ -303,7 +303,7 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_DROPOUT) conf_missed_dropout(context);
     if (op == PCO_OP_CAST) conf_missed_cast(context);
     if (op == PCO_OP_ARGMAX) conf_missed_least(context);
-    if (op == PCO_OP_CROSS_ENTROPY || op == PCO_OP_CROSS_ENTROPY_BACKWARD) {
+    if (pco_op_domain(op, 1) == PCO_DOMAIN_CLASS) {
         conf_missed_ruled_out(context, op);
         conf_missed_ignored(context, op);
     }

@@ -76,11 +76,6 @@ static void ops_types(const pco_op_info *op)
     ops_row("types", text);
 }
 
-static const struct {
-    const char *name, *doc;
-} OPS_DOMAINS[] = {[PCO_DOMAIN_POSITIVE] = {"positive", "below 0 there need not be a result"},
-                   [PCO_DOMAIN_DIVISOR] = {"divisor", "not 0"}};
-
 static void ops_domains(const pco_op_info *op)
 {
     pco_signature_reader reader = {.at = op->signature};
@@ -90,7 +85,8 @@ static void ops_domains(const pco_op_info *op)
         const pco_domain domain = pco_op_domain((uint32_t)op->op, operand.index);
         char text[160];
         if (domain == PCO_DOMAIN_ANY) continue;
-        snprintf(text, sizeof text, "%s is %s: %s", operand.name, OPS_DOMAINS[domain].name, OPS_DOMAINS[domain].doc);
+        snprintf(text, sizeof text, "%s: %s, %s", operand.name, pco_domain_of(domain)->name,
+                 pco_domain_of(domain)->doc);
         ops_row(rows++ ? "" : "domain", text);
     }
 }
@@ -106,6 +102,7 @@ static void ops_print(const pco_op_info *op)
     ops_attributes(op);
     ops_rule_row("split", pco_op_split(op->split));
     ops_rule_row("alone", pco_op_rows(op->rows));
+    ops_rule_row("bytes", pco_op_bytes(pco_op_bytes_rule(op->op)));
     if (pco_op_products(op->op)) ops_row("products", "yes: `portico bench op` counts two operations for each");
     ops_row("decomposition", pco_op_decomposition(op->op) ? "yes, into primitives" : "no: a primitive");
     ops_row("gradient", pco_op_gradient(op->op) ? "yes: a graph of other ops" : "none: not differentiable");
@@ -127,7 +124,7 @@ static void ops_json_domains(pco_json_writer *json, const pco_op_info *op)
     pco_json_begin_object(json);
     while (pco_signature_next_input(&reader, &operand)) {
         const pco_domain domain = pco_op_domain((uint32_t)op->op, operand.index);
-        if (domain != PCO_DOMAIN_ANY) ops_json_text(json, operand.name, OPS_DOMAINS[domain].name);
+        if (domain != PCO_DOMAIN_ANY) ops_json_text(json, operand.name, pco_domain_of(domain)->name);
     }
     pco_json_end_object(json);
 }
@@ -161,6 +158,7 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
     pco_json_end_array(json);
     ops_json_text(json, "split", pco_op_split(op->split)->name);
     ops_json_text(json, "rows", pco_op_rows(op->rows)->name);
+    ops_json_text(json, "bytes", pco_op_bytes(pco_op_bytes_rule(op->op))->name);
     pco_json_key(json, "products");
     pco_json_write_bool(json, pco_op_products(op->op) != NULL);
     pco_json_key(json, "decomposition");

@@ -85,6 +85,24 @@ const pco_op_rule *pco_op_rows(pco_rows_rule rule)
     return &RULES[rule];
 }
 
+const pco_op_rule *pco_domain_of(pco_domain domain)
+{
+    static const pco_op_rule KINDS[] = {
+#define PCO_DOMAIN_KIND(upper, name, doc) {#name, doc},
+#include "graph/ops.def"
+    };
+    return &KINDS[domain];
+}
+
+const pco_op_rule *pco_op_bytes(pco_bytes_rule rule)
+{
+    static const pco_op_rule RULES[] = {
+#define PCO_BYTES_RULE(upper, name, doc) {#name, doc},
+#include "graph/ops.def"
+    };
+    return &RULES[rule];
+}
+
 const pco_op_info *pco_op_table(uint32_t *count)
 {
     *count = N_OPS;
@@ -153,6 +171,20 @@ pco_domain pco_op_domain(uint32_t op, uint32_t input)
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
         if (ROWS[i].op == op && ROWS[i].input == input) return ROWS[i].domain;
     return PCO_DOMAIN_ANY;
+}
+
+pco_bytes_rule pco_op_bytes_rule(uint32_t op)
+{
+    static const struct {
+        uint32_t op;
+        pco_bytes_rule rule;
+    } ROWS[] = {
+#define PCO_BYTES(upper, rule) {PCO_OP_##upper, PCO_BYTES_##rule},
+#include "graph/ops.def"
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        if (ROWS[i].op == op) return ROWS[i].rule;
+    return PCO_BYTES_ALL;
 }
 
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i)

@@ -30,7 +30,17 @@ typedef struct pco_op_rule {
     const char *name, *doc;
 } pco_op_rule;
 
-typedef enum pco_domain { PCO_DOMAIN_ANY, PCO_DOMAIN_POSITIVE, PCO_DOMAIN_DIVISOR } pco_domain;
+typedef enum pco_domain {
+#define PCO_DOMAIN_KIND(upper, name, doc) PCO_DOMAIN_##upper,
+#include "graph/ops.def"
+    PCO_DOMAINS,
+} pco_domain;
+
+typedef enum pco_bytes_rule {
+#define PCO_BYTES_RULE(upper, name, doc) PCO_BYTES_##upper,
+#include "graph/ops.def"
+    PCO_BYTES_RULES,
+} pco_bytes_rule;
 
 typedef enum pco_attr_type { PCO_ATTR_INT, PCO_ATTR_FLOAT, PCO_ATTR_VECTOR } pco_attr_type;
 
@@ -88,6 +98,8 @@ const pco_op_info *pco_op_table(uint32_t *count);
 const pco_op_rule *pco_op_bound(pco_bound_rule rule);
 const pco_op_rule *pco_op_split(pco_split_rule rule);
 const pco_op_rule *pco_op_rows(pco_rows_rule rule);
+const pco_op_rule *pco_domain_of(pco_domain domain);
+const pco_op_rule *pco_op_bytes(pco_bytes_rule rule);
 
 /* The operand that output i is after the op has written it in place (an output with an operand's name), or
  * PCO_NONE for an output of its own. */
@@ -103,8 +115,11 @@ int pco_op_has_effect(const pco_op_info *op);
 /* Values that an own op's operand may have, or NULL: it does not say. */
 const pco_op_range *pco_op_range_of(const pco_op_info *op, uint32_t input);
 
-/* What float operand `input` of an op has to be for a number to come out. */
+/* What operand `input` of an op has to be for a number to come out, or is for. */
 pco_domain pco_op_domain(uint32_t op, uint32_t input);
+
+/* What a node of that op reads and writes. */
+pco_bytes_rule pco_op_bytes_rule(uint32_t op);
 
 /* Attribute i of an op in the order of its struct, or NULL past the last. Static. */
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i);

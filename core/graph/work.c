@@ -144,33 +144,110 @@ double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
     return terms;
 }
 
+/* ---- operands ---- */
+
+/* A whole attribute of the node's op; 0 where it has none of that name. */
+static int64_t work_attribute(const pco_node *node, const char *name)
+{
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(pco_node_op(node), i)); i++)
+        if (strcmp(attr->name, name) == 0) return *(const int64_t *)((const char *)node->attrs + attr->offset);
+    return 0;
+}
+
+/* Size of the dimension of x that the op's axis names. */
+static int64_t work_axis(const pco_node *node, const pco_tensor *x)
+{
+    const uint32_t axes = pco_op_axes(pco_node_op(node), node->attrs, x->rank);
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (axes >> d & 1) return x->shape[d];
+    return 1;
+}
+
+/* Rows of an operand of attention. */
+static int64_t work_attention_rows(const pco_tensor *tensors, const pco_node *node, uint32_t input)
+{
+    return pco_work_input(tensors, node, input)->shape[work_attribute(node, "heads_first") ? 2 : 1];
+}
+
+/* How many keys the last query may be behind the first, where keys are counted (attention). */
+static int64_t work_positions(const pco_tensor *tensors, const pco_node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (pco_op_domain(node->op, i) != PCO_DOMAIN_LENGTH) continue;
+        const int64_t room = work_attention_rows(tensors, node, 1) - work_attention_rows(tensors, node, 0);
+        return room > 0 ? room : 0;
+    }
+    return INT32_MAX;
+}
+
+pco_whole_numbers pco_node_whole_numbers(const pco_tensor *tensors, const pco_node *node, uint32_t input)
+{
+    const pco_tensor *x = pco_work_input(tensors, node, 0);
+    switch (pco_op_domain(node->op, input)) {
+    case PCO_DOMAIN_INDEX: return (pco_whole_numbers){0, work_axis(node, x) - 1};
+    case PCO_DOMAIN_CLASS: return (pco_whole_numbers){0, x->shape[x->rank - 1] - 1};
+    case PCO_DOMAIN_MATRIX: return (pco_whole_numbers){0, work_attribute(node, "matrices") - 1};
+    case PCO_DOMAIN_START:
+        return (pco_whole_numbers){0, work_axis(node, x) - work_axis(node, pco_work_input(tensors, node, 1))};
+    case PCO_DOMAIN_LENGTH: return (pco_whole_numbers){0, work_attention_rows(tensors, node, 1)};
+    case PCO_DOMAIN_POSITION: return (pco_whole_numbers){0, work_positions(tensors, node)};
+    default: return (pco_whole_numbers){INT32_MIN, INT32_MAX};
+    }
+}
+
 /* ---- elements and bytes ---- */
 
-static double work_sum(const pco_tensor *tensors, const pco_node *node, double of(const pco_tensor *))
+static double work_elements_of(const pco_tensor *tensor) { return tensor ? (double)pco_tensor_elements(tensor) : 0; }
+
+/* Operand i, or behind them result i - n_inputs; NULL where it is absent, or the same as an earlier one. */
+static const pco_tensor *work_tensor(const pco_tensor *tensors, const pco_node *node, uint32_t i)
 {
-    uint32_t seen[PCO_MAX_INPUTS + PCO_MAX_OUTPUTS], count = 0;
+    const uint32_t *in = node->inputs, *out = node->outputs, n = node->n_inputs;
+    const uint32_t t = i < n ? in[i] : out[i - n];
+    for (uint32_t k = 0; k < i; k++)
+        if ((k < n ? in[k] : out[k - n]) == t) return NULL;
+    return t == PCO_NONE ? NULL : &tensors[t];
+}
+
+/* What share of operand i, or behind them of result i - n_inputs, is read or written; 1: all. */
+static double work_share(pco_bytes_rule rule, const pco_tensor *tensors, const pco_node *node, uint32_t i)
+{
+    double some = 1, all = 1;
+    if (rule == PCO_BYTES_TAKEN && i == 0) {
+        some = work_elements_of(pco_work_output(tensors, node, 0));
+        all = work_elements_of(pco_work_input(tensors, node, 0));
+    } else if (rule == PCO_BYTES_WRITTEN && i == 0) {
+        some = 0; /* it is not read */
+    } else if (rule == PCO_BYTES_WRITTEN && i == node->n_inputs) {
+        some = work_elements_of(pco_work_input(tensors, node, 1));
+        all = work_elements_of(pco_work_output(tensors, node, 0));
+    } else if (rule == PCO_BYTES_CHOSEN && i == 1) {
+        some = work_elements_of(pco_work_input(tensors, node, 2));
+        all = (double)work_attribute(node, "matrices");
+    }
+    return some < all ? some / all : 1;
+}
+
+double pco_node_elements(const pco_tensor *tensors, const pco_node *node)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++)
+        sum += work_elements_of(work_tensor(tensors, node, i));
+    return sum;
+}
+
+double pco_node_bytes_by(pco_bytes_rule rule, const pco_tensor *tensors, const pco_node *node)
+{
     double sum = 0;
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
-        const uint32_t t = i < node->n_inputs ? node->inputs[i] : node->outputs[i - node->n_inputs];
-        int again = t == PCO_NONE;
-        for (uint32_t k = 0; k < count; k++) again |= seen[k] == t;
-        if (again) continue;
-        seen[count++] = t;
-        sum += of(&tensors[t]);
+        const pco_tensor *x = work_tensor(tensors, node, i);
+        if (x) sum += (double)x->bytes * work_share(rule, tensors, node, i);
     }
     return sum;
 }
 
-static double work_elements_of(const pco_tensor *tensor) { return (double)pco_tensor_elements(tensor); }
-
-static double work_bytes_of(const pco_tensor *tensor) { return (double)tensor->bytes; }
-
-double pco_node_elements(const pco_tensor *tensors, const pco_node *node)
-{
-    return work_sum(tensors, node, work_elements_of);
-}
-
 double pco_node_bytes(const pco_tensor *tensors, const pco_node *node)
 {
-    return work_sum(tensors, node, work_bytes_of);
+    return pco_node_bytes_by(pco_op_bytes_rule(node->op), tensors, node);
 }

@@ -1,5 +1,5 @@
-/* What a node works on, by the columns `rows` and `products` of the op table. Read by the self-test, the conformance
- * suite and `portico bench op`. */
+/* What a node works on, by the columns `rows` and `products` of the op table, and by its PCO_DOMAIN and PCO_BYTES. Read
+ * by the self-test, the conformance suite and `portico bench op`. */
 #ifndef PCO_GRAPH_WORK_H
 #define PCO_GRAPH_WORK_H
 
@@ -37,9 +37,20 @@ double pco_node_terms(const pco_tensor *tensors, const pco_node *node);
 /* Products that are added, with zeros that stand for what lies outside; 0 where there are none. */
 double pco_node_products(const pco_tensor *tensors, const pco_node *node);
 
-/* Elements, and bytes, of all operands and results, each counted once. */
+/* Elements of all operands and results, each counted once. */
 double pco_node_elements(const pco_tensor *tensors, const pco_node *node);
+
+/* Bytes that the node reads and writes, by the rule of its op, or by another one. */
 double pco_node_bytes(const pco_tensor *tensors, const pco_node *node);
+double pco_node_bytes_by(pco_bytes_rule rule, const pco_tensor *tensors, const pco_node *node);
+
+/* Whole numbers, both ends among them; low > high: there is none. */
+typedef struct pco_whole_numbers {
+    int64_t low, high;
+} pco_whole_numbers;
+
+/* What i32 operand `input` may be, by its domain, where that says so: all 32 bits for others. */
+pco_whole_numbers pco_node_whole_numbers(const pco_tensor *tensors, const pco_node *node, uint32_t input);
 
 /* How many products a node of that op adds; NULL: none. */
 typedef double pco_products_fn(const pco_tensor *tensors, const pco_node *node);

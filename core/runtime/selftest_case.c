@@ -117,16 +117,6 @@ void selftest_case_free(selftest_case *one)
     *one = (selftest_case){0};
 }
 
-/* The dimension of queries and keys that counts them, if the node is attention or its backward op; else 0. */
-static uint32_t selftest_attention_rows(const pco_node *node)
-{
-    if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION)
-        return ((const pco_scaled_dot_product_attention_attrs *)node->attrs)->heads_first ? 2 : 1;
-    if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
-        return ((const pco_scaled_dot_product_attention_backward_attrs *)node->attrs)->heads_first ? 2 : 1;
-    return 0;
-}
-
 double selftest_case_cost(const selftest_case *one)
 {
     const pco_node *node = &one->graph->nodes[0];
@@ -196,72 +186,60 @@ static void selftest_floats(const pco_op_info *info, uint32_t k, int64_t count, 
     }
 }
 
-static int64_t selftest_axis_size(const pco_tensor *x, int64_t axis)
-{
-    return axis >= 0 && axis < x->rank ? x->shape[axis] : 1;
-}
-
 /* What i32 operand k of the node may hold: low .. low + span - 1; span 0: all 32 bits. */
 static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, int64_t *span)
 {
+    enum { POSITIONS = 1000 };
     const pco_node *node = &one->graph->nodes[0];
-    const pco_tensor *tensors = one->graph->tensors, *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
+    const pco_domain domain = pco_op_domain(node->op, k);
     *low = selftest_compares(node->op) ? -2 : -100;
     *span = selftest_compares(node->op) ? 5 : 201;
     if (PCO_OP_IS_OWN(node->op)) {
         const pco_op_range *range = pco_op_range_of(pco_node_op(node), k);
         *low = range ? (int64_t)ceil(range->low) : 0;
         *span = range ? (int64_t)floor(range->high) - *low + 1 : 1;
-        return;
+    } else if (domain == PCO_DOMAIN_BITS) {
+        *span = 0;
+    } else if (domain != PCO_DOMAIN_ANY) {
+        const pco_whole_numbers range = pco_node_whole_numbers(one->graph->tensors, node, k);
+        *low = range.low;
+        *span = range.high - range.low + 1;
+        if (domain == PCO_DOMAIN_POSITION && *span > POSITIONS) *span = POSITIONS;
     }
-    switch (node->op) {
-    case PCO_OP_GATHER:
-    case PCO_OP_GATHER_ALONG_AXIS:
-    case PCO_OP_SCATTER_ADD: /* their structs begin with the axis */
-        if (k != 1) return;
-        *low = 0;
-        *span = selftest_axis_size(first, ((const pco_gather_attrs *)node->attrs)->axis);
-        return;
-    case PCO_OP_CROSS_ENTROPY:
-    case PCO_OP_CROSS_ENTROPY_BACKWARD:
-        *low = 0;
-        *span = selftest_axis_size(first, (int64_t)first->rank - 1);
-        return;
-    case PCO_OP_STATE_WRITE:
-        if (k != 2) return;
-        const int64_t axis = ((const pco_state_write_attrs *)node->attrs)->axis;
-        *low = 0;
-        *span = 1 + selftest_axis_size(first, axis) - selftest_axis_size(&tensors[node->inputs[1]], axis);
-        return;
-    case PCO_OP_SINUSOIDAL_POSITIONS:
-    case PCO_OP_ROPE:
-        *low = 0;
-        *span = k == (node->op == PCO_OP_ROPE ? 1u : 0u) ? 1000 : 0;
-        return;
-    case PCO_OP_RANDOM_BITS:
-    case PCO_OP_DROPOUT: *span = 0; return;
-    default: return;
+}
+
+/* The operand that counts keys (of attention), or PCO_NONE. */
+static uint32_t selftest_lengths(const pco_node *node)
+{
+    for (uint32_t k = 0; k < node->n_inputs; k++)
+        if (pco_op_domain(node->op, k) == PCO_DOMAIN_LENGTH) return k;
+    return PCO_NONE;
+}
+
+/* Lengths: a few keys less than there are. Positions beside them: so that the last query is the last of them. */
+static void selftest_keys(const selftest_case *one, uint32_t lengths, uint32_t k, int64_t count, int32_t *out)
+{
+    const pco_node *node = &one->graph->nodes[0];
+    const int64_t keys = pco_node_whole_numbers(one->graph->tensors, node, lengths).high;
+    const int64_t behind = k == lengths ? 0 : keys - pco_node_whole_numbers(one->graph->tensors, node, k).high;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t length = keys - (keys / 8 + i) % (keys ? keys : 1);
+        out[i] = (int32_t)(length > behind ? length - behind : 0);
     }
 }
 
 static void selftest_integers(const selftest_case *one, uint32_t k, int64_t count, int32_t *out)
 {
-    const pco_node *node = &one->graph->nodes[0];
+    const uint32_t lengths = selftest_lengths(&one->graph->nodes[0]);
     int64_t low, span;
+    if (lengths != PCO_NONE) {
+        selftest_keys(one, lengths, k, count, out);
+        return;
+    }
     selftest_range(one, k, &low, &span);
     for (int64_t i = 0; i < count; i++) {
         const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 8;
         out[i] = span > 0 ? (int32_t)(low + (int64_t)(bits % (uint64_t)span)) : span < 0 ? 0 : (int32_t)(uint32_t)bits;
-    }
-    const uint32_t rows = selftest_attention_rows(node);
-    if (!rows) return;
-    /* lengths: a few keys less than there are; starts: so that the last query is the last of them */
-    const int64_t queries = one->graph->tensors[node->inputs[0]].shape[rows];
-    const int64_t keys = one->graph->tensors[node->inputs[1]].shape[rows];
-    for (int64_t i = 0; i < count; i++) {
-        int64_t length = keys - (keys / 8 + i) % (keys ? keys : 1);
-        if (k == 5) length = length > queries ? length - queries : 0;
-        out[i] = (int32_t)length;
     }
 }
 

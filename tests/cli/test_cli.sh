@@ -68,8 +68,8 @@ meant cpu:reference conformance --devices cpu:native,cpu:refrence
 run ops; status "ops" 0; says "ops has matmul" out '^matmul '
 if awk 'length > 100 { exit 1 }' "$work/out"; then ok "ops: 100 columns"; else bad "ops: 100 columns" "too wide"; fi
 run ops layer_norm; status "ops NAME" 0; says "ops NAME: default" out 'eps.*1e-05'
-run ops pow; says "ops NAME: domain" out '^  domain  *a is positive: below 0 there need not be a result$'
-run ops div; says "ops NAME: divisor" out '^  domain  *b is divisor: not 0$'
+run ops pow; says "ops NAME: domain" out '^  domain  *a: positive, below 0 there need not be a result$'
+run ops div; says "ops NAME: divisor" out '^  domain  *b: divisor, not 0$'
 run ops adamw --json; says "ops --json: domains" out '"run": "positive"'
 run ops nonsense; status "ops: unknown op" 2
 run ops add sub; status "ops: two names" 2

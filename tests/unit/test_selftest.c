@@ -193,6 +193,31 @@ static void test_equal_and_not(void **state)
     }
 }
 
+/* Whole numbers are those of the operand's domain: all matrices are chosen, and nothing else. */
+static void test_whole_numbers(void **state)
+{
+    (void)state;
+    enum { MATRICES = 3, CHOICES = 64 };
+    selftest_case one;
+    int seen[MATRICES] = {0};
+    pco_graph *g = pco_graph_create();
+    const uint32_t inputs[3] = {pco_graph_input(g, "x", PCO_F32, 2, (const int64_t[]){1, 8}),
+                                pco_graph_input(g, "weight", PCO_F32, 2, (const int64_t[]){MATRICES * 5, 8}),
+                                pco_graph_input(g, "indices", PCO_I32, 2, (const int64_t[]){1, CHOICES})};
+    const pco_indexed_matmul_attrs attrs = {.matrices = MATRICES};
+    pco_graph_output(g, pco_graph_add(g, PCO_OP_INDEXED_MATMUL, &attrs, inputs, 3, NULL), "y");
+    check_ok(selftest_case_make(g, 0, 0, &one, &err));
+    check_ok(selftest_case_fill(&one, 1, &err));
+    const int32_t *indices = one.data[2];
+    for (int i = 0; i < CHOICES; i++) {
+        assert_in_range(indices[i], 0, MATRICES - 1);
+        seen[indices[i]]++;
+    }
+    for (int m = 0; m < MATRICES; m++) assert_true(seen[m] > 0);
+    selftest_case_free(&one);
+    pco_graph_destroy(g);
+}
+
 /* Half of what isfinite is asked is not finite, of each kind; and nothing is where that is not promised. */
 static void test_finite_and_not(void **state)
 {
@@ -265,9 +290,10 @@ int main(int argc, char **argv)
     setenv("PORTICO_PLUGIN_PATH", argv[1], 1);
     unsetenv("PORTICO_BACKEND");
     unsetenv("PORTICO_LOG");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong),          cmocka_unit_test(test_refused),    cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_lost_in_use),    cmocka_unit_test(test_no_verdict), cmocka_unit_test(test_equal_and_not),
-        cmocka_unit_test(test_finite_and_not), cmocka_unit_test(test_cut),        cmocka_unit_test(test_quiet)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong),         cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_lost),          cmocka_unit_test(test_lost_in_use),
+                                       cmocka_unit_test(test_no_verdict),    cmocka_unit_test(test_whole_numbers),
+                                       cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_finite_and_not),
+                                       cmocka_unit_test(test_cut),           cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
