@@ -291,27 +291,32 @@ static void small_heads(conf_cases_context *context, pco_op op)
 
 /* A step of today's models, heads of 128, of which three share keys of f16; then so many keys that an invocation of
  * attention_tiled would go round its loops a little oftener than llvmpipe lets it (lower_attention.c): 186 tiles of 32
- * keys with 357 rounds for a head of 64, and 300 of 16 with 223 for one of 80. */
+ * keys with 357 rounds for a head of 64, and 300 of 16 with 223 for one of 80. At last halves behind a mask of f32,
+ * which hides keys that hold NaN; heads of a little more than two sixteens, and more rows than keys. */
 static void small_steps(conf_cases_context *context)
 {
     static const struct {
-        uint32_t type;
-        const char *q, *k;
-    } ROWS[] = {{PCO_F16, "1,6,1,128", "1,2,129,128"},
-                {PCO_F32, "1,1,1,64", "1,1,5950,64"},
-                {PCO_F32, "1,1,1,80", "1,1,4800,80"}};
+        uint32_t query, type;
+        const char *q, *k, *mask;
+    } ROWS[] = {{PCO_F32, PCO_F16, "1,6,1,128", "1,2,129,128", NULL},
+                {PCO_F32, PCO_F32, "1,1,1,64", "1,1,5950,64", NULL},
+                {PCO_F32, PCO_F32, "1,1,1,80", "1,1,4800,80", NULL},
+                {PCO_F16, PCO_F16, "1,2,48,34", "1,2,37,34", "1,1,48,37"}};
     for (uint32_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, CONF_RANDOM);
-        conf_cases_in(one, PCO_F32, "%s", ROWS[i].q);
-        conf_cases_in(one, ROWS[i].type, "%s", ROWS[i].k);
-        conf_cases_in(one, ROWS[i].type, "%s", ROWS[i].k);
+        conf_cases_in(one, ROWS[i].query, "%s", ROWS[i].q);
+        for (int of = 0; of < 2; of++)
+            conf_cases_in(one, ROWS[i].type, "%s", ROWS[i].k)->fill =
+                ROWS[i].mask ? CONF_FILL_UNSEEN : CONF_FILL_DEFAULT;
+        if (ROWS[i].mask) conf_cases_in(one, PCO_F32, "%s", ROWS[i].mask)->fill = CONF_FILL_KEYS;
         one->every = i > 0;
         conf_cases_emit(context);
     }
 }
 
 /* Sums that variants cut into parts and a shorter one, over rows and columns for a tile: of batches, of either operand
- * transposed, of blocks; then no sum and one column, whose bias is every row's. */
+ * transposed, of blocks; then no sum and one column, whose bias is every row's; then halves of which both lie across,
+ * in sizes that are whole vectors, and not. */
 static void small_parts(conf_cases_context *context)
 {
     static const struct {
@@ -321,9 +326,11 @@ static void small_parts(conf_cases_context *context)
     } ROWS[] = {
         {PCO_F32, PCO_F32, "2,17,72", "2,72,33", "33", 0, 0}, {PCO_F32, PCO_F32, "160,17", "160,21", NULL, 1, 0},
         {PCO_F32, PCO_F16, "16,1088", "24,1088", NULL, 0, 1}, {PCO_F32, PCO_Q4_0, "17,160", "20,160", NULL, 0, 1},
-        {PCO_F32, PCO_F32, "5,0", "0,1", "1", 0, 0},          {PCO_F16, PCO_F16, "5,0", "0,1", "1", 0, 0}};
+        {PCO_F32, PCO_F32, "5,0", "0,1", "1", 0, 0},          {PCO_F16, PCO_F16, "5,0", "0,1", "1", 0, 0},
+        {PCO_F16, PCO_F16, "72,40", "72,24", NULL, 1, 0},     {PCO_F16, PCO_F16, "37,19", "37,21", NULL, 1, 0}};
     for (uint32_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        one->every = ROWS[i].transpose_a && ROWS[i].type == PCO_F16;
         pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
         attrs->transpose_a = ROWS[i].transpose_a;
         attrs->transpose_b = ROWS[i].transpose_b;

@@ -72,8 +72,8 @@ def commands(build):
 class Builder:
     """Makes plugins of one backend ('vulkan' or 'opencl') in a scratch folder of its own."""
 
-    def __init__(self, backend, build, scratch, kept):
-        self.backend, self.build, self.scratch, self.kept = backend, build, scratch, kept
+    def __init__(self, backend, build, scratch, kept, glslc='glslc'):
+        self.backend, self.build, self.scratch, self.kept, self.glslc = backend, build, scratch, kept, glslc
         self.rows = table_rows()
         self.plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
         self.has_code = self.rows_with_code()
@@ -112,7 +112,7 @@ class Builder:
             source = os.path.join(self.scratch, row.name + '.comp')
             with open(source, 'w', encoding='utf-8') as file:
                 file.write(text)
-            run(['glslc', '-fshader-stage=compute', '--target-env=vulkan1.1', '-O' if optimised else '-O0', source,
+            run([self.glslc, '-fshader-stage=compute', '--target-env=vulkan1.1', '-O' if optimised else '-O0', source,
                  '-o', new])
         os.replace(new, path)
         return path

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import sys
@@ -19,7 +20,11 @@ import plugins
 import sites
 import sources
 
+sys.path.append(os.path.join(sources.ROOT, 'scripts'))
+import newer_lavapipe  # noqa: E402  (the folder is known only now)
+
 SEED = 1
+NEWER = {'PORTICO_SELF_TEST': 'off', 'MESA_SHADER_CACHE_DISABLE': 'true', 'LP_NUM_THREADS': '1'}
 MANY_STAGES = 8
 POCL_OPS = 6  # what more operations reach takes PoCL's compiler minutes
 KINDS = ['classic', 'arithmetic', 'index', 'comparison', 'barrier', 'constant']
@@ -74,7 +79,9 @@ class Course:
     """What all faults of a run have in common."""
 
     def __init__(self, arguments):
-        self.arguments, self.build = arguments, os.path.realpath(arguments.build)
+        self.arguments = arguments
+        self.newer = newer_lavapipe.Place(pathlib.Path(arguments.build)) if arguments.newer else None
+        self.build = str(self.newer.tree) if self.newer else os.path.realpath(arguments.build)
         self.lowering = sources.Lowering()
         self.kernels = sources.Kernels(self.lowering)
         self.suite = suite_hash()
@@ -92,10 +99,15 @@ class Course:
     def environment(self, device, worker):
         with self.lock:
             if device not in self.environments:
-                self.environments[device] = judging.device_environment(self.build, device)
+                self.environments[device] = NEWER if self.newer else judging.device_environment(self.build, device)
         folder = os.path.join(self.room, str(worker))
         return {**self.environments[device], 'PORTICO_PLUGIN_PATH': os.path.join(folder, 'plugins'),
                 'PORTICO_CACHE_DIR': os.path.join(folder, 'cache')}
+
+    def judge(self, environment, device, tier, ops, variant=None, judge='bounds'):
+        """By the device's own cases."""
+        under = self.newer.command(environment) if self.newer else ()
+        return judging.conformance(self.build, environment, device, tier, ops, variant, judge, under=under)
 
     def require_sound(self, device, tier, ops, variant, builder=None, environment=None):
         """A failure counts only where the device passes without the fault: a kernel that its compiler cannot take would
@@ -109,8 +121,7 @@ class Course:
                 self.environments[device] = judging.device_environment(self.build, device)
             if builder:
                 builder.make(None)
-            verdict = judging.conformance(self.build, environment or self.environments[device],
-                                          device, tier, ops, variant)
+            verdict = self.judge(environment or self.environments[device], device, tier, ops, variant)
             if verdict.outcome != 'survived':
                 words = f' (windows of {plugins.WINDOW} bytes)' if builder and builder.small_windows else ''
                 words += f' (grids of {plugins.GROUPS} groups)' if builder and builder.few_groups else ''
@@ -124,7 +135,7 @@ class Course:
         with self.lock:
             if what not in self.refused:
                 builder.make(None)
-                verdict = judging.conformance(builder.build, environment, device, tier, stage.ops, stage.variant)
+                verdict = self.judge(environment, device, tier, stage.ops, stage.variant)
                 if verdict.outcome == 'killed':
                     raise SystemExit(f'{device} (windows of {plugins.WINDOW} bytes) does not pass tier {tier} of '
                                      f'{judging.named(stage.ops)} without a fault: {verdict.by}')
@@ -136,7 +147,8 @@ class Course:
         for name in glob.glob(os.path.join(folder, 'plugins', '*.so')):
             os.unlink(name)
         os.makedirs(os.path.join(folder, 'cache'), exist_ok=True)
-        return plugins.Builder(backend, self.build, folder, os.path.join(self.kept_folder(), 'kept'))
+        return plugins.Builder(backend, self.build, folder, os.path.join(self.kept_folder(), 'kept'),
+                               str(self.newer.glslc) if self.newer else 'glslc')
 
     def row(self, mutant):
         return {'name': mutant.name, 'key': mutant.key, 'suite': self.suite, 'device': self.device_of(mutant),
@@ -262,8 +274,7 @@ def sees_windows(course, mutant, stages, worker):
         if isinstance(stage.ops, str):
             continue  # kernels of these are not cut: a device of such windows refuses the larger tensors
         builder.make(mutant, stage.files)
-        verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
-                                      stage.variant)
+        verdict = course.judge(environment, arguments.device, arguments.tier, stage.ops, stage.variant)
         if verdict.outcome == 'killed':
             course.require_sound(arguments.device, arguments.tier, stage.ops, stage.variant, builder, environment)
             return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
@@ -406,8 +417,7 @@ def measure(course, mutant, worker):
             if not builder.make(mutant, stage.files):
                 continue
             if row['outcome'] != 'killed':
-                verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
-                                              stage.variant)
+                verdict = course.judge(environment, arguments.device, arguments.tier, stage.ops, stage.variant)
                 row['outcome'] = 'survived' if verdict.outcome == 'nothing' and stage.variant else verdict.outcome
                 row['by'] = verdict.by
                 if verdict.outcome == 'nothing' and not stage.variant:
@@ -418,14 +428,18 @@ def measure(course, mutant, worker):
                     row['norm'], row['norm_by'] = 'killed', row['by']  # any suite sees that
             # What passes every bound passes a norm of the same data; only what was caught is worth the comparison.
             if row['outcome'] == 'killed' and row['norm'] != 'killed' and not arguments.no_norm:
-                verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
-                                              None, 'nmse')
+                verdict = course.judge(environment, arguments.device, arguments.tier, stage.ops, None, 'nmse')
                 if verdict.outcome == 'killed':
                     row['norm'], row['norm_by'] = 'killed', verdict.by
         if row['outcome'] == 'survived' and builder.same_optimised(mutant, None):
             row['outcome'] = 'same'
         # The rest takes minutes, mostly for faults that are none: those are argued away before it, by who looks.
-        if row['outcome'] == 'survived' and backend == 'vulkan' and not arguments.alone and mutant.name not in course.argued:
+        beyond = row['outcome'] == 'survived' and not arguments.alone and mutant.name not in course.argued
+        if beyond and course.newer:
+            by = sees_windows(course, mutant, stages, worker)
+            if by:
+                row['outcome'], row['by'] = 'killed', by
+        elif beyond and backend == 'vulkan':
             by = sees_unit(course, mutant, worker) or sees_on_device(course, mutant, worker)
             if not by and mutant.kind != 'barrier':
                 by = sees_windows(course, mutant, stages, worker)
@@ -501,7 +515,7 @@ def print_table(rows, equivalents, without_norm):
 
 def chosen(arguments):
     """The faults of the lists, or mechanical ones drawn anew: nobody has fitted the suite to those."""
-    mutants = (sites.choose(arguments.choose, arguments.seed) if arguments.choose else
+    mutants = (sites.choose(arguments.choose, arguments.seed, of=arguments.of) if arguments.choose else
                sites.faults() + sites.table() + sites.mechanical())
     if arguments.only:
         mutants = [m for m in mutants if any(fnmatch.fnmatch(text, arguments.only) for text in (m.name, m.kind, m.file))]
@@ -522,6 +536,9 @@ def parse():
     parser.add_argument('--sample', type=int, metavar='N', help='only N of them, of those that are quickly judged')
     parser.add_argument('--seed', type=int, default=SEED, help='which sample, which sites for --choose (default: %(default)s)')
     parser.add_argument('--choose', type=int, metavar='N', help='instead of the listed faults, N mechanical ones drawn by --seed')
+    parser.add_argument('--of', metavar='PATTERN', default='*', help='with --choose: of files whose name matches')
+    parser.add_argument('--newer', action='store_true',
+                        help="on Debian sid's lavapipe, which has cooperative matrices (scripts/newer-lavapipe)")
     parser.add_argument('--write', action='store_true',
                         help='with --choose: bring mechanical.txt to N sites, keeping those that it has; run nothing')
     parser.add_argument('--jobs', type=int, default=1, metavar='N')
@@ -535,7 +552,10 @@ def parse():
     parser.add_argument('--no-norm', action='store_true', help='without the comparison with a norm')
     parser.add_argument('--list', action='store_true', help='print the faults and run nothing')
     parser.add_argument('--table', action='store_true', help='print the table of what has been measured, run nothing')
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.newer:
+        arguments.device = 'vulkan:0'
+    return arguments
 
 
 def describe(row):

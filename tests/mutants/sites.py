@@ -2,6 +2,7 @@
 comparison, a barrier or a constant stands, and the edit that breaks it. Which of them are taken follows from a seed,
 evenly over files and kinds; a site keeps its name as long as its line stays what it is."""
 
+import fnmatch
 import functools
 import hashlib
 import os
@@ -187,13 +188,13 @@ def sites_in(path, text, start, line, shown, edits, tag):
     return found
 
 
-def choose(count, seed, keep=False):
-    """`count` sites in turn from the files and kinds that have the fewest; with `keep`, those of mechanical.txt that are
-    still there come first, and without, they are left out: the suite is fitted to them."""
+def choose(count, seed, keep=False, of='*'):
+    """`count` sites in turn from the files and kinds that have the fewest, of files whose name matches `of`; with `keep`,
+    those of mechanical.txt that are still there come first, and without, they are left out: the suite is fitted to them."""
     buckets, taken = {}, {}
     listed = {site.name: site for site in mechanical()}
     kept = listed if keep else {}
-    for path in files():
+    for path in fnmatch.filter(files(), f'*/{of}'):
         for site in sites_of(path):
             bucket = site.kind, path
             buckets.setdefault(bucket, [])
