@@ -188,7 +188,6 @@ static const struct {
     {"matmul_gemv_wide_4x1", "FOR_CPU", "only where b lies along K"},
     {"matmul_gemv_subgroup_*", "FOR_CPU", "a kernel for GPUs"},
     {"matmul_shared_quant_*", "TRANS_A", "whole vectors of a lie along K"},
-    {"matmul_shared_64x64", "PAIRS", "a tile ends as in matmul_shared_wide_64x64, however it was filled"},
     {"matmul_gemv_quant_1x4", "FOR_CPU", "a kernel for GPUs"},
     {"matmul_gemv_quant_1x8", "FOR_CPU", "a kernel for processors"},
     {"matmul_gemv_quant_integer_1x4", "FOR_CPU", "it has one form"},
