@@ -21,7 +21,8 @@ import sites
 import sources
 
 sys.path.append(os.path.join(sources.ROOT, 'scripts'))
-import newer_lavapipe  # noqa: E402  (the folder is known only now)
+import drm_shims  # noqa: E402  (the folder is known only now)
+import newer_lavapipe  # noqa: E402
 
 SEED = 1
 NEWER = {'PORTICO_SELF_TEST': 'off', 'MESA_SHADER_CACHE_DISABLE': 'true', 'LP_NUM_THREADS': '1'}
@@ -621,4 +622,10 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except drm_shims.Unavailable as why:
+        print(f'scripts/mutants: {why}', file=sys.stderr)
+        sys.exit(77)
+    except drm_shims.Failure as why:
+        sys.exit(f'scripts/mutants: {why}')
