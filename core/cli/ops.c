@@ -228,7 +228,7 @@ const cli_command cli_ops = {
     .summary = "the reference of operations",
     .help = "usage: portico ops [NAME] [--json]\n\n"
             "Prints every operation (or the one called NAME) from the table that drives Portico: signature,\n"
-            "types, what operands have to be for a result, attributes with defaults, along what large tensors\n"
+            "types, what operands have to be or are for, attributes with defaults, along what large tensors\n"
             "are split, what part of a result has the same bits alone, whether it decomposes into primitives,\n"
             "its gradient, and how the conformance suite bounds its error.\n\n"
             "  --json   an array of objects instead of text\n\n"

@@ -170,7 +170,8 @@ static int64_t work_attention_rows(const pco_tensor *tensors, const pco_node *no
     return pco_work_input(tensors, node, input)->shape[work_attribute(node, "heads_first") ? 2 : 1];
 }
 
-/* How many keys the last query may be behind the first, where keys are counted (attention). */
+/* The last position that the first query may have, so that the last query is at the last key (attention, which counts
+ * keys); of others any. */
 static int64_t work_positions(const pco_tensor *tensors, const pco_node *node)
 {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -181,10 +182,10 @@ static int64_t work_positions(const pco_tensor *tensors, const pco_node *node)
     return INT32_MAX;
 }
 
-pco_whole_numbers pco_node_whole_numbers(const pco_tensor *tensors, const pco_node *node, uint32_t input)
+pco_whole_numbers pco_node_whole_numbers_by(pco_domain domain, const pco_tensor *tensors, const pco_node *node)
 {
     const pco_tensor *x = pco_work_input(tensors, node, 0);
-    switch (pco_op_domain(node->op, input)) {
+    switch (domain) {
     case PCO_DOMAIN_INDEX: return (pco_whole_numbers){0, work_axis(node, x) - 1};
     case PCO_DOMAIN_CLASS: return (pco_whole_numbers){0, x->shape[x->rank - 1] - 1};
     case PCO_DOMAIN_MATRIX: return (pco_whole_numbers){0, work_attribute(node, "matrices") - 1};
@@ -194,6 +195,11 @@ pco_whole_numbers pco_node_whole_numbers(const pco_tensor *tensors, const pco_no
     case PCO_DOMAIN_POSITION: return (pco_whole_numbers){0, work_positions(tensors, node)};
     default: return (pco_whole_numbers){INT32_MIN, INT32_MAX};
     }
+}
+
+pco_whole_numbers pco_node_whole_numbers(const pco_tensor *tensors, const pco_node *node, uint32_t input)
+{
+    return pco_node_whole_numbers_by(pco_op_domain(node->op, input), tensors, node);
 }
 
 /* ---- elements and bytes ---- */

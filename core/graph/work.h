@@ -51,6 +51,9 @@ typedef struct pco_whole_numbers {
 
 /* What i32 operand `input` may be, by its domain, where that says so: all 32 bits for others. */
 pco_whole_numbers pco_node_whole_numbers(const pco_tensor *tensors, const pco_node *node, uint32_t input);
+/* What an operand of that domain may be. Its first two operands are there, and the first has a dimension, where the
+ * domain is of them. */
+pco_whole_numbers pco_node_whole_numbers_by(pco_domain domain, const pco_tensor *tensors, const pco_node *node);
 
 /* How many products a node of that op adds; NULL: none. */
 typedef double pco_products_fn(const pco_tensor *tensors, const pco_node *node);

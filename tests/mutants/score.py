@@ -97,12 +97,17 @@ class Course:
         os.makedirs(folder, exist_ok=True)
         return folder
 
+    def surroundings(self, device):
+        """The environment in which that device alone is seen. Under the lock."""
+        if device not in self.environments:
+            self.environments[device] = NEWER if self.newer else judging.device_environment(self.build, device)
+        return self.environments[device]
+
     def environment(self, device, worker):
         with self.lock:
-            if device not in self.environments:
-                self.environments[device] = NEWER if self.newer else judging.device_environment(self.build, device)
+            known = self.surroundings(device)
         folder = os.path.join(self.room, str(worker))
-        return {**self.environments[device], 'PORTICO_PLUGIN_PATH': os.path.join(folder, 'plugins'),
+        return {**known, 'PORTICO_PLUGIN_PATH': os.path.join(folder, 'plugins'),
                 'PORTICO_CACHE_DIR': os.path.join(folder, 'cache')}
 
     def judge(self, environment, device, tier, ops, variant=None, judge='bounds'):
@@ -118,11 +123,9 @@ class Course:
         with self.lock:
             if what in self.sound:
                 return
-            if device not in self.environments:
-                self.environments[device] = judging.device_environment(self.build, device)
             if builder:
                 builder.make(None)
-            verdict = self.judge(environment or self.environments[device], device, tier, ops, variant)
+            verdict = self.judge(environment or self.surroundings(device), device, tier, ops, variant)
             if verdict.outcome != 'survived':
                 words = f' (windows of {plugins.WINDOW} bytes)' if builder and builder.small_windows else ''
                 words += f' (grids of {plugins.GROUPS} groups)' if builder and builder.few_groups else ''
@@ -518,6 +521,8 @@ def chosen(arguments):
     """The faults of the lists, or mechanical ones drawn anew: nobody has fitted the suite to those."""
     mutants = (sites.choose(arguments.choose, arguments.seed, of=arguments.of) if arguments.choose else
                sites.faults() + sites.table() + sites.mechanical())
+    if arguments.newer:
+        mutants = [m for m in mutants if m.family != 'plugin']  # the plugin wraps the CPU
     if arguments.only:
         mutants = [m for m in mutants if any(fnmatch.fnmatch(text, arguments.only) for text in (m.name, m.kind, m.file))]
     return mutants

@@ -3,20 +3,12 @@
  * of f16. What then becomes wider tells what the bound is made of. All else that a row could say has to be found
  * wrong. */
 #include "check.h"
+#include "strict_contract.h"
 #include "base/dtype.h"
 #include "graph/op_rules.h"
 #include "run/runner.h"
 
 #include <math.h>
-
-static const pco_contract CONTRACT = {.compute = PCO_F32,
-                                      .round_to_nearest = 1,
-                                      .subnormals = 1,
-                                      .nan_inf = 1,
-                                      .div_ulp = 0.5f,
-                                      .sqrt_ulp = 0.5f,
-                                      .rsqrt_ulp = 2.0f,
-                                      .function_ulp = 4.0f};
 
 /* One rounding: of the result, and one that the contract allows two ulps (rsqrt); both at the end of a binade. */
 static const double ONE_ROUNDING = 3;

@@ -145,7 +145,7 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
                             .subgroup_min = device->gpu.limits.subgroup_min,
                             .subgroup_max = device->gpu.limits.subgroup_max,
                             .features = PCO_FEATURE_SUBGROUPS | PCO_FEATURE_INTEGER_DOT,
-                            .contract = contract_strict()};
+                            .contract = CONTRACT};
     const conf_observer observer = {.prepare_only = true};
     const pco_conformance_device entry = {&plugin, device, &info, "described:0"};
     const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = ops, .observer = &observer};

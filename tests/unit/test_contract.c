@@ -232,7 +232,7 @@ static pco_status toy_node_run(pco_device *device, toy_node *p, pco_error *err)
 static pco_conformance_result toy_run(toy_fault fault)
 {
     pco_device device = {.fault = fault};
-    pco_contract contract = contract_strict();
+    pco_contract contract = CONTRACT;
     if (fault == TOY_SUMS_F32) contract.accumulate_f32 = contract.accumulate_f16 = PCO_CONTRACT_F64;
     return toy_judge(&device, &contract, "add,mul,neg,sum,matmul,rms_norm", 3);
 }
@@ -332,7 +332,7 @@ enum { PROBES = sizeof PROBED / sizeof *PROBED };
 static pco_conformance_probe toy_probe(toy_fault fault)
 {
     pco_device device = {.fault = fault};
-    pco_contract contract = contract_strict();
+    pco_contract contract = CONTRACT;
     if (fault == TOY_SUMS_F32) contract.accumulate_f32 = contract.accumulate_f16 = PCO_CONTRACT_F64;
     const pco_device_info info = toy_info(&contract);
     const pco_conformance_device entry = {toy_plugin(), &device, &info, "toy:0"};

@@ -23,7 +23,7 @@ static pco_contract contract_loose(void)
 
 static pco_contract contract_double(void)
 {
-    pco_contract contract = contract_strict();
+    pco_contract contract = CONTRACT;
     contract.compute = PCO_CONTRACT_F64;
     contract.accumulate_f32 = contract.accumulate_f16 = contract.accumulate_bf16 = PCO_CONTRACT_F64;
     contract.rsqrt_ulp = contract.function_ulp = 0.501f;
@@ -97,7 +97,7 @@ static void test_philox(void **state)
 static void test_bounds(void **state)
 {
     (void)state;
-    pco_contract contract = contract_strict();
+    pco_contract contract = CONTRACT;
     oracle_rules rules = oracle_rules_from(&contract);
     oracle_ve two = {2.0L, 0.0L}, three = {3.0L, 0.0L};
     assert_true(oracle_add(&rules, two, three).e == 0.0L);
@@ -133,7 +133,7 @@ static oracle_output output_of(uint32_t dtype, double *value, double *bound, int
 static void test_judge(void **state)
 {
     (void)state;
-    pco_contract contract = contract_strict();
+    pco_contract contract = CONTRACT;
     oracle_rules rules = oracle_rules_from(&contract);
     double value[5] = {1.0, NAN, INFINITY, 0.0, 3e38}, bound[5] = {1e-6, 0.0, 0.0, 0.0, 1e38};
     oracle_output out = output_of(PCO_F32, value, bound, 5);
@@ -245,7 +245,7 @@ static void check_contract(const pco_contract *contract)
 static void test_always_caught(void **state)
 {
     (void)state;
-    pco_contract contracts[3] = {contract_strict(), contract_loose(), contract_double()};
+    pco_contract contracts[3] = {CONTRACT, contract_loose(), contract_double()};
     for (int i = 0; i < 3; i++) check_contract(&contracts[i]);
 }
 
@@ -335,7 +335,7 @@ static pco_status toy_node_run(pco_device *device, toy_node *node, pco_error *er
 static pco_conformance_result toy_run(toy_defect defect, const char *ops)
 {
     pco_device device = {.defect = defect};
-    pco_contract contract = contract_strict();
+    pco_contract contract = CONTRACT;
     return toy_judge(&device, &contract, ops, 5);
 }
 

@@ -4,6 +4,7 @@
  * from; a composite has those of its decomposition. Then each column is read as if it said something else, which has to
  * be found wrong. */
 #include "check.h"
+#include "strict_contract.h"
 #include "graph/graph.h"
 #include "graph/op_rules.h"
 #include "graph/work.h"
@@ -13,15 +14,6 @@
 #include <string.h>
 
 enum { MOST = 600 /* elements */, CASES = 4, CHANGES = 12, WHOLE_CASES = 12, MOST_CASES = 64 };
-
-static const pco_contract CONTRACT = {.compute = PCO_F32,
-                                      .round_to_nearest = 1,
-                                      .subnormals = 1,
-                                      .nan_inf = 1,
-                                      .div_ulp = 0.5f,
-                                      .sqrt_ulp = 0.5f,
-                                      .rsqrt_ulp = 2.0f,
-                                      .function_ulp = 4.0f};
 
 /* What a row says, or could say. */
 typedef struct work_claim {

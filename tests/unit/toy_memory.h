@@ -1,23 +1,11 @@
-/* Memory of a device that does not exist: the host's. And the contract that such devices declare. */
+/* Memory of a device that does not exist: the host's. */
 #ifndef PCO_TESTS_TOY_MEMORY_H
 #define PCO_TESTS_TOY_MEMORY_H
 
 #include "check.h"
+#include "strict_contract.h"
 
 #include "conformance.h"
-
-/* The contract of IEEE 754 in f32, with functions good to 4 ulp. */
-static pco_contract contract_strict(void)
-{
-    return (pco_contract){.compute = PCO_F32,
-                          .round_to_nearest = 1,
-                          .subnormals = 1,
-                          .nan_inf = 1,
-                          .div_ulp = 0.5f,
-                          .sqrt_ulp = 0.5f,
-                          .rsqrt_ulp = 2.0f,
-                          .function_ulp = 4.0f};
-}
 
 struct pco_buffer {
     uint8_t *data;
