@@ -6,8 +6,9 @@
 
 glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2
 -Wall -Wextra -Werror parses the OpenCL side with specialisation constants at their initial values, and VECTOR_16 for the
-rows that need it, as the plugin gives it; rows that need INTEGER_DOT also as OpenCL C 3.0 with BYTES (rows with other
-PCO_GPU_NEEDS_* than these and F16 are Vulkan only there). Exit status 1 names the kernels that fail, 77 says that there
+rows that need it, as the plugin gives it; rows that need INTEGER_DOT also as OpenCL C 3.0 with BYTES, and those that need
+MIXED_FLOAT_DOT for one of AMD's GPUs with DOT2_AMD (rows with other PCO_GPU_NEEDS_* than these and F16 are Vulkan only
+there). Exit status 1 names the kernels that fail, 77 says that there
 is no clang.
 """
 
@@ -44,6 +45,8 @@ def check_opencl(kernel, sources, clang, folder):
     ways = [['-cl-std=CL1.2', *(['-DVECTOR_16'] if kernel.needs_any(['VECTOR_16']) else [])]]
     if kernel.needs_any(['INTEGER_DOT']):  # what cl_khr_integer_dot_product has is declared for SPIR alone
         ways.append(['-cl-std=CL3.0', '-DBYTES', '-target', 'spir64', '-Xclang', '-finclude-default-header'])
+    if kernel.needs_any(['MIXED_FLOAT_DOT']):
+        ways.append(['-cl-std=CL1.2', '-DDOT2_AMD', '-target', 'amdgcn-amd-amdhsa', '-mcpu=gfx1030', '-nogpulib'])
     for own in ways:
         done = subprocess.run([clang, '-x', 'cl', *own, '-Wall', '-Wextra', '-Werror', '-fsyntax-only',
                                *[f'-DS{number}={value}' for number, value in specs.items()], path],
@@ -71,7 +74,7 @@ def main():
                if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
     sources = embed.Sources(args.folder)
     opencl = [kernel for kernel in kernels
-              if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16', 'INTEGER_DOT'}]
+              if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16', 'INTEGER_DOT', 'MIXED_FLOAT_DOT'}]
     vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(['VECTOR_16'])]
     vulkan = [(kernel, glslc) for kernel, glslc in zip(vulkan, embed.compilers(args, vulkan, sources)) if glslc]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:

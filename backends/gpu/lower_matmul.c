@@ -374,6 +374,7 @@ static uint64_t matmul_chain(const gpu_matmul *p)
     case GPU_MATMUL_REGISTER:
     case GPU_MATMUL_SHARED:
     case GPU_MATMUL_VECTOR:
+    case GPU_MATMUL_PAIRS:
     case GPU_MATMUL_MATRIX: return matmul_grows_in_y(p) && !p->trans_b ? CHAIN : p->k;
     default: return p->k;
     }

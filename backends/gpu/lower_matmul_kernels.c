@@ -14,7 +14,7 @@ static int matmul_may_be_wide(const gpu_matmul *p)
     return !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0 && (!p->trans_b || p->k % unit_b == 0);
 }
 
-/* shared has none: what the invocations of its one workgroup do is compiled into the kernel. */
+/* shared and pairs have none: what the invocations of their one workgroup do is compiled into the kernel. */
 const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
     [GPU_MATMUL_NAIVE] = {"naive", .constants = {[GPU_NAIVE_WORKGROUP] = {"workgroup", 64, {32, 64, 128, 256}}}},
     [GPU_MATMUL_REGISTER] =
@@ -37,6 +37,7 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
                         .constants = {[GPU_DOT_WORKGROUP] = {"workgroup", 4, {2, 4, 8, 16}}}},
     [GPU_MATMUL_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX,
                            .constants = {[GPU_MATRIX_MATRICES] = {"matrices", 4, {2, 4}}}},
+    [GPU_MATMUL_PAIRS] = {"pairs", PCO_GPU_NEEDS_MIXED_FLOAT_DOT},
     [GPU_MATMUL_INTEGER] = {"integer", PCO_GPU_NEEDS_INTEGER_DOT,
                             .constants = {[GPU_INTEGER_LANES] = {"lanes", 32, {8, 16, 32, 64}}}},
     [GPU_MATMUL_GEMV_SPLIT] = {"gemv_split", .constants = {[GPU_SPLIT_PARTS] = {"parts", 4, {2, 4, 8, 16}}}},
@@ -167,10 +168,13 @@ static gpu_matmul_kernel matmul_dot(const gpu_lowering *gpu, const gpu_matmul *p
                                .grid_y = 1};
 }
 
+/* Tiles of 64 by 64 in shared memory: matmul_shared.kern and matmul_pairs.kern. */
 static gpu_matmul_kernel matmul_shared(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
     const uint32_t floats = wide ? GPU_KERNEL_matmul_shared_wide_64x64 : GPU_KERNEL_matmul_shared_64x64;
-    const uint32_t kernel = matmul_row(p, floats, GPU_KERNEL_matmul_shared_quant_64x64);
+    const uint32_t halves = wide ? GPU_KERNEL_matmul_pairs_wide_64x64 : GPU_KERNEL_matmul_pairs_64x64;
+    const uint32_t kernel =
+        p->variant == GPU_MATMUL_PAIRS ? halves : matmul_row(p, floats, GPU_KERNEL_matmul_shared_quant_64x64);
     gpu_matmul_kernel k = matmul_tile(kernel, 64, 64, (uint32_t)wide);
     k.local_x = 16;
     k.local_y = 8;
@@ -280,7 +284,8 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     const int aligned = wide && matmul_may_be_wide(p);
     switch (p->variant) {
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
-    case GPU_MATMUL_SHARED: return matmul_shared(gpu, p, aligned);
+    case GPU_MATMUL_SHARED:
+    case GPU_MATMUL_PAIRS: return matmul_shared(gpu, p, aligned);
     /* What cutting leaves may be narrower than a vector, whose first columns would then lie outside of the window. */
     case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector(gpu);
     case GPU_MATMUL_DOT: return matmul_dot(gpu, p);
@@ -297,7 +302,7 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
 static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
 {
     const int singly = variant == GPU_MATMUL_NAIVE || variant == GPU_MATMUL_SHARED || variant == GPU_MATMUL_VECTOR ||
-                       variant == GPU_MATMUL_MATRIX;
+                       variant == GPU_MATMUL_MATRIX || variant == GPU_MATMUL_PAIRS;
     return (singly ? 2 * k : gpu_div_up(k, 4)) + 1024;
 }
 
@@ -315,6 +320,13 @@ static int matmul_can_matrix(const gpu_lowering *gpu, const gpu_matmul *p)
     const uint32_t *matrix = gpu->limits->matrix, lines = 2 * 4 * (matrix[0] + matrix[1]);
     return p->a_type == PCO_F16 && p->b_type == PCO_F16 && gpu_has_matrix_groups(gpu) &&
            lines * 80 + 4 * 4 * matrix[0] * matrix[1] <= gpu->limits->shared_memory;
+}
+
+/* Room for what matmul_shared.kern and matmul_pairs.kern are compiled for. */
+static int matmul_has_tiles(const gpu_lowering *gpu)
+{
+    return !gpu_smallest_tiles(gpu->limits) && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
+           gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8704;
 }
 
 uint64_t gpu_matmul_integer_bytes(const gpu_lowering *gpu, const gpu_matmul *p)
@@ -348,9 +360,8 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     const int smallest = gpu_smallest_tiles(gpu->limits);
     switch (variant) {
     case GPU_MATMUL_REGISTER: return readable && !(p->quantised && smallest);
-    case GPU_MATMUL_SHARED:
-        return readable && !smallest && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
-               gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8704;
+    case GPU_MATMUL_SHARED: return readable && matmul_has_tiles(gpu);
+    case GPU_MATMUL_PAIRS: return p->a_type == PCO_F16 && p->b_type == PCO_F16 && matmul_has_tiles(gpu);
     case GPU_MATMUL_VECTOR: return !p->quantised && !p->trans_b && p->n >= 16;
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;

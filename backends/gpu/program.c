@@ -144,6 +144,7 @@ static uint32_t gpu_features(uint32_t needs)
                                            {PCO_GPU_NEEDS_STORAGE_16, PCO_FEATURE_STORAGE_16},
                                            {PCO_GPU_NEEDS_F16, PCO_FEATURE_F16_ARITHMETIC},
                                            {PCO_GPU_NEEDS_INTEGER_DOT, PCO_FEATURE_INTEGER_DOT},
+                                           {PCO_GPU_NEEDS_MIXED_FLOAT_DOT, PCO_FEATURE_MIXED_FLOAT_DOT},
                                            {PCO_GPU_NEEDS_COOPERATIVE_MATRIX, PCO_FEATURE_COOPERATIVE_MATRIX}};
     uint32_t features = 0;
     for (uint32_t i = 0; i < sizeof FEATURES / sizeof *FEATURES; i++)

@@ -61,6 +61,7 @@ pco_status ocl_device_open(pco_backend *backend, uint32_t index, pco_device **ou
     device->identity = facts.identity;
     device->correctly_rounded = facts.correctly_rounded;
     device->has_bytes = facts.has_bytes;
+    device->has_dot2 = facts.has_dot2;
     device->unified = facts.unified;
     device->sub_buffers = facts.sub_buffers;
     device->kernel_limit_unknown = facts.kernel_limit_unknown;

@@ -252,6 +252,7 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
     limits->type = facts->type;
     if (ocl_device_uint(asked, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8) limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
     if (facts->has_bytes || facts->type == PCO_DEVICE_SOFTWARE) limits->needs_met |= PCO_GPU_NEEDS_INTEGER_DOT;
+    if (facts->features & PCO_FEATURE_MIXED_FLOAT_DOT) limits->needs_met |= PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
     limits->max_bindings = PCO_GPU_MAX_BINDINGS;
     limits->max_allocation = facts->max_allocation;
     /* Kernels index words of a window with 32 bits of bytes. */
@@ -271,6 +272,17 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
     if (strstr(facts->name, "llvmpipe"))
         limits->max_rounds = pco_gpu_llvmpipe_rounds((uint32_t)strtoul(facts->driver, NULL, 10));
     limits->contract = ocl_find_contract(asked, facts->correctly_rounded);
+}
+
+/* No extension tells it. AMD's driver names a GPU as its compiler does: "gfx1030", "gfx90a:sramecc+:xnack-". Those are
+ * Vega 20, CDNA, Navi 12 and 14, and RDNA 2 and later (LLVM, AMDGPU: FeatureDot10Insts). */
+static uint32_t ocl_has_dot2(const char *name)
+{
+    static const char *const LEADING[] = {"gfx906",  "gfx908",  "gfx90a", "gfx94", "gfx95",
+                                          "gfx1011", "gfx1012", "gfx103", "gfx11", "gfx12"};
+    for (size_t i = 0; i < sizeof LEADING / sizeof LEADING[0]; i++)
+        if (strncmp(name, LEADING[i], strlen(LEADING[i])) == 0) return 1;
+    return 0;
 }
 
 static uint32_t ocl_find_features(ocl_asked *asked, ocl_facts *facts)
@@ -321,8 +333,10 @@ pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_fac
     facts->sub_buffers = facts->clock_unknown;
     if (facts->clock_unknown) facts->features &= ~(uint32_t)PCO_FEATURE_TIMESTAMPS;
     facts->type = ocl_device_class(asked, facts, aliases);
-    /* Processors multiply bytes without an extension: kernels for GPUs that have one are judged there. */
+    facts->has_dot2 = facts->features & PCO_FEATURE_F16_ARITHMETIC && ocl_has_dot2(facts->name);
+    /* Processors multiply bytes and halves without an extension: kernels for GPUs that have one are judged there. */
     if (facts->type == PCO_DEVICE_SOFTWARE) facts->features |= PCO_FEATURE_INTEGER_DOT;
+    if (facts->type == PCO_DEVICE_SOFTWARE || facts->has_dot2) facts->features |= PCO_FEATURE_MIXED_FLOAT_DOT;
     ocl_find_limits(asked, facts);
     const char *const texts[] = {facts->platform, facts->platform_version, facts->vendor,
                                  facts->name,     facts->version,          facts->driver};

@@ -68,6 +68,7 @@ struct pco_device {
     uint64_t identity;                /* hash of platform, device and driver, for names in the cache */
     uint32_t correctly_rounded;       /* 1: / and sqrt are asked to be */
     uint32_t has_bytes;               /* 1: OpenCL C 3.0 has dot products of bytes there */
+    uint32_t has_dot2;                /* 1: the compiler is AMD's, and the GPU multiplies two pairs of halves at once */
     uint32_t unified;                 /* 1: host memory can be used in place */
     uint32_t sub_buffers;             /* 1: kernels get sub-buffers, not whole buffers and where windows begin */
     uint32_t kernel_limit_unknown;    /* 1: what the driver says of a kernel's workgroup is not true */
@@ -139,7 +140,8 @@ typedef struct ocl_facts {
     char name[256], driver[256], version[256], vendor[256], platform[256], platform_version[256];
     uint32_t type; /* pco_device_type */
     uint32_t vendor_id;
-    uint32_t features, unified, correctly_rounded, has_bytes, kernel_limit_unknown, clock_unknown, sub_buffers;
+    uint32_t features, unified, correctly_rounded, has_bytes, has_dot2, kernel_limit_unknown, clock_unknown,
+        sub_buffers;
     uint32_t alignment; /* of tensors in a buffer, bytes */
     uint64_t memory, max_allocation;
     uint64_t identity;

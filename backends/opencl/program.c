@@ -31,10 +31,12 @@ static pco_status ocl_build_start(ocl_build *build, pco_device *device, uint32_t
     /* The row's own defines stand in its text. No warnings: PoCL writes their number to the user's terminal, "5
      * warnings generated.", of float16 arguments on a processor without such registers; shaders/check.py reads ours. */
     const int bytes = device->has_bytes && build->row->needs & PCO_GPU_NEEDS_INTEGER_DOT;
-    int used = snprintf(text, OCL_OPTIONS_ROOM, "-cl-std=CL%s -w%s%s%s", bytes ? "3.0 -DBYTES" : "1.2",
-                        device->correctly_rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-                        device->gpu.limits.needs_met & PCO_GPU_NEEDS_VECTOR_16 ? " -DVECTOR_16" : "",
-                        device->sub_buffers ? " -DSUB_BUFFERS" : "");
+    const int dot2 = device->has_dot2 && build->row->needs & PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
+    int used =
+        snprintf(text, OCL_OPTIONS_ROOM, "-cl-std=CL%s -w%s%s%s%s", bytes ? "3.0 -DBYTES" : "1.2",
+                 dot2 ? " -DDOT2_AMD" : "", device->correctly_rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+                 device->gpu.limits.needs_met & PCO_GPU_NEEDS_VECTOR_16 ? " -DVECTOR_16" : "",
+                 device->sub_buffers ? " -DSUB_BUFFERS" : "");
     for (uint32_t i = 0; i < n_specs && used < OCL_OPTIONS_ROOM; i++)
         used += snprintf(text + used, (size_t)(OCL_OPTIONS_ROOM - used), " -DS%u=%d", i, (int)specs[i]);
     if (used >= OCL_OPTIONS_ROOM)

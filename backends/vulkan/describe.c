@@ -162,6 +162,24 @@ static uint32_t vk_build_has(uint32_t need)
     return 0;
 }
 
+static void vk_not_in_build(uint32_t has, char *out, size_t room)
+{
+    static const struct {
+        uint32_t has, need;
+        const char *words;
+    } lacking[] = {
+        {VK_HAS_COOPERATIVE_MATRIX, PCO_GPU_NEEDS_COOPERATIVE_MATRIX, "cooperative matrices"},
+        {VK_HAS_INTEGER_DOT, PCO_GPU_NEEDS_INTEGER_DOT, "integer dot products"},
+        {VK_HAS_MIXED_FLOAT_DOT, PCO_GPU_NEEDS_MIXED_FLOAT_DOT, "mixed float dot products"},
+    };
+    out[0] = 0;
+    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
+        const size_t used = strlen(out);
+        if (has & lacking[i].has && !vk_build_has(lacking[i].need))
+            snprintf(out + used, room - used, "%s%s", used ? ", " : "", lacking[i].words);
+    }
+}
+
 static void vk_describe_features(vk_physical *physical, const vk_report *report)
 {
     pco_device_info *info = &physical->info;
@@ -179,6 +197,7 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
     if (has & VK_HAS_STORAGE_16) features |= PCO_FEATURE_STORAGE_16, needs |= PCO_GPU_NEEDS_STORAGE_16;
     if (has & VK_HAS_F16) features |= PCO_FEATURE_F16_ARITHMETIC, needs |= PCO_GPU_NEEDS_F16;
     if (has & VK_HAS_INTEGER_DOT) features |= PCO_FEATURE_INTEGER_DOT, needs |= PCO_GPU_NEEDS_INTEGER_DOT;
+    if (has & VK_HAS_MIXED_FLOAT_DOT) features |= PCO_FEATURE_MIXED_FLOAT_DOT, needs |= PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
     if (has & VK_HAS_COOPERATIVE_MATRIX) features |= PCO_FEATURE_COOPERATIVE_MATRIX;
     const int one_width = has & VK_HAS_SUBGROUP_CONTROL || info->subgroup_min == info->subgroup_max;
     if (physical->limits.matrix[0] && one_width && has & VK_HAS_F16 && has & VK_HAS_FULL_SUBGROUPS &&
@@ -193,10 +212,7 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
     for (uint32_t need = 1; need; need <<= 1) /* of a glslc that does not know it there is no code */
         if (needs & need && vk_build_has(need)) physical->limits.needs_met |= need;
 
-    int matrix = has & VK_HAS_COOPERATIVE_MATRIX && !vk_build_has(PCO_GPU_NEEDS_COOPERATIVE_MATRIX);
-    int dot = has & VK_HAS_INTEGER_DOT && !vk_build_has(PCO_GPU_NEEDS_INTEGER_DOT);
-    snprintf(info->not_in_build, sizeof info->not_in_build, "%s%s%s", matrix ? "cooperative matrices" : "",
-             matrix && dot ? ", " : "", dot ? "integer dot products" : "");
+    vk_not_in_build(has, info->not_in_build, sizeof info->not_in_build);
 }
 
 /* GPUs of phones and small boards: Adreno has 192 registers for an invocation, but few waves where it takes so many,

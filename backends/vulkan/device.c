@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VK_MAX_ENABLED = 11 };
+enum { VK_MAX_ENABLED = 12 };
 
 /* Names of the extensions that carry what `has` says and that the device's version does not contain. */
 static uint32_t vk_extensions_to_enable(const vk_physical *physical, const char **names)
@@ -21,6 +21,7 @@ static uint32_t vk_extensions_to_enable(const vk_physical *physical, const char 
     if (has & (VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS) && before13)
         names[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     if (has & VK_HAS_INTEGER_DOT && before13) names[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (has & VK_HAS_MIXED_FLOAT_DOT) names[n++] = VK_VALVE_SHADER_MIXED_FLOAT_DOT_PRODUCT_EXTENSION_NAME;
     if (has & VK_HAS_COOPERATIVE_MATRIX) names[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
     if (has & VK_HAS_COOPERATIVE_MATRIX && before12) names[n++] = VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME;
     return n;
@@ -53,6 +54,10 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
         .pipelineExecutableInfo = VK_TRUE,
     };
+    VkPhysicalDeviceShaderMixedFloatDotProductFeaturesVALVE mixed = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MIXED_FLOAT_DOT_PRODUCT_FEATURES_VALVE,
+        .shaderMixedFloatDotProductFloat16AccFloat32 = VK_TRUE,
+    };
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
         .cooperativeMatrix = VK_TRUE,
@@ -68,6 +73,7 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
     if (has & VK_HAS_EXECUTABLES) executables.pNext = features.pNext, features.pNext = &executables;
     if (has & VK_HAS_F16) half.pNext = features.pNext, features.pNext = &half;
     if (has & VK_HAS_STORAGE_16) storage.pNext = features.pNext, features.pNext = &storage;
+    if (has & VK_HAS_MIXED_FLOAT_DOT) mixed.pNext = features.pNext, features.pNext = &mixed;
     if (has & VK_HAS_COOPERATIVE_MATRIX) matrix.pNext = features.pNext, model.pNext = &matrix, features.pNext = &model;
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queue = {

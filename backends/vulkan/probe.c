@@ -125,6 +125,7 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     VkPhysicalDeviceShaderFloat16Int8Features half = {0};
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {0};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {0};
+    VkPhysicalDeviceShaderMixedFloatDotProductFeaturesVALVE mixed = {0};
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {0};
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {0};
     VkPhysicalDeviceVulkanMemoryModelFeatures model = {0};
@@ -138,6 +139,8 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
         vk_chain(at, &sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (v13 || vk_offers(ext, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
         vk_chain(at, &dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
+    if (vk_offers(ext, VK_VALVE_SHADER_MIXED_FLOAT_DOT_PRODUCT_EXTENSION_NAME))
+        vk_chain(at, &mixed, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MIXED_FLOAT_DOT_PRODUCT_FEATURES_VALVE);
     if (vk_offers(ext, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME))
         vk_chain(at, &executables, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
     if (vk_offers(ext, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
@@ -150,6 +153,8 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     if (half.shaderFloat16) physical->has |= VK_HAS_F16;
     if (executables.pipelineExecutableInfo) physical->has |= VK_HAS_EXECUTABLES;
     if (dot.shaderIntegerDotProduct) physical->has |= VK_HAS_INTEGER_DOT;
+    if (mixed.shaderMixedFloatDotProductFloat16AccFloat32 && half.shaderFloat16)
+        physical->has |= VK_HAS_MIXED_FLOAT_DOT;
     if (sizes.subgroupSizeControl && report->subgroup_sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)
         physical->has |= VK_HAS_SUBGROUP_CONTROL;
     if (sizes.subgroupSizeControl && sizes.computeFullSubgroups) physical->has |= VK_HAS_FULL_SUBGROUPS;

@@ -86,7 +86,17 @@ typedef struct vk_device_calls {
 } vk_device_calls;
 #undef VK_MEMBER
 
-/* Newer than the oldest header that this compiles with: VK_KHR_cooperative_matrix, as far as it is used. */
+/* Newer than the oldest header that this compiles with, as far as they are used. */
+#ifndef VK_VALVE_shader_mixed_float_dot_product
+#define VK_VALVE_SHADER_MIXED_FLOAT_DOT_PRODUCT_EXTENSION_NAME                          "VK_VALVE_shader_mixed_float_dot_product"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MIXED_FLOAT_DOT_PRODUCT_FEATURES_VALVE ((VkStructureType)1000673000)
+typedef struct VkPhysicalDeviceShaderMixedFloatDotProductFeaturesVALVE {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 shaderMixedFloatDotProductFloat16AccFloat32, shaderMixedFloatDotProductFloat16AccFloat16;
+    VkBool32 shaderMixedFloatDotProductBFloat16Acc, shaderMixedFloatDotProductFloat8AccFloat32;
+} VkPhysicalDeviceShaderMixedFloatDotProductFeaturesVALVE;
+#endif
 #ifndef VK_KHR_cooperative_matrix
 #define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME                            "VK_KHR_cooperative_matrix"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR   ((VkStructureType)1000506000)
@@ -130,6 +140,7 @@ enum {
     VK_HAS_IMPORT = 1u << 8,
     VK_HAS_COOPERATIVE_MATRIX = 1u << 9, /* with the memory model that its modules declare */
     VK_HAS_EXECUTABLES = 1u << 10,       /* the driver tells what its compiler made of a pipeline */
+    VK_HAS_MIXED_FLOAT_DOT = 1u << 11,   /* of f16, with f16 arithmetic, which its modules declare */
 };
 
 /* Execution modes for 32-bit floats that spirv_patch.c writes into every module. */

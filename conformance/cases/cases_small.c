@@ -210,6 +210,19 @@ static void small_matmul(conf_cases_context *context)
     }
 }
 
+/* Rows of f16 that are whole vectors, for interpreters: b [K,N], of which a kernel joins rows by twos, and [N,K], in two
+ * tiles of terms. */
+static void small_halves(conf_cases_context *context)
+{
+    for (int along = 0; along < 2; along++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = along;
+        conf_cases_in(one, PCO_F16, "2,40");
+        conf_cases_in(one, PCO_F16, along ? "8,40" : "40,8");
+        conf_cases_emit(context);
+    }
+}
+
 /* More rows of the result than of x in what a kernel sees at once: small windows cut by either. */
 static void small_indexed(conf_cases_context *context)
 {
@@ -346,7 +359,10 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
         small_attention(context, op);
     if (op == PCO_OP_MATMUL) small_quantised(context);
-    if (context->tier == PCO_CONFORMANCE_TINY) return;
+    if (context->tier == PCO_CONFORMANCE_TINY) {
+        if (op == PCO_OP_MATMUL) small_halves(context);
+        return;
+    }
     switch (op) {
     case PCO_OP_ADD:
     case PCO_OP_WHERE: small_broadcast(context, op); break;
@@ -362,6 +378,7 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_MATMUL:
         small_matmul(context);
         small_parts(context);
+        small_halves(context);
         break;
     case PCO_OP_INDEXED_MATMUL: small_indexed(context); break;
     case PCO_OP_SOFTMAX:

@@ -1,6 +1,7 @@
 #include "cli/tokenize.h"
 
 #include "base/error.h"
+#include "cli/cli.h"
 #include "formats/json.h"
 
 #include <stdio.h>

@@ -7,6 +7,7 @@ const pco_feature_word PCO_FEATURE_WORDS[PCO_N_FEATURE_WORDS] = {
     {PCO_FEATURE_STORAGE_16, "16-bit storage"},
     {PCO_FEATURE_SUBGROUPS, "subgroups"},
     {PCO_FEATURE_INTEGER_DOT, "integer dot product"},
+    {PCO_FEATURE_MIXED_FLOAT_DOT, "mixed float dot product"},
     {PCO_FEATURE_COOPERATIVE_MATRIX, "cooperative matrix"},
     {PCO_FEATURE_UNIFIED_MEMORY, "unified memory"},
     {PCO_FEATURE_F64, "f64"},

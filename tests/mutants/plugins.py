@@ -69,6 +69,22 @@ def commands(build):
         return {entry['output']: entry['command'] for entry in json.load(file)}
 
 
+def rows_with_code(backend, build, rows):
+    """Which rows the build has compiled: a compiler may lack what others need."""
+    name = 'kernels_spirv.c' if backend == 'vulkan' else 'kernels_opencl.c'
+    text = sources.read(os.path.join(build, 'backends', name))
+    text = text[text.index('pco_gpu_sources[]'):]
+    listed = re.findall(r'^    (NULL|gpu_source_\w+),', text[:text.index('};')], re.MULTILINE)
+    if len(listed) != len(rows):
+        raise SystemExit(f'{name} in the build folder is not of these kernels; build first')
+    return [entry != 'NULL' for entry in listed]
+
+
+def files_with_code(backend, build):
+    rows = table_rows()
+    return {row.file for row, has in zip(rows, rows_with_code(backend, build, rows)) if has}
+
+
 class Builder:
     """Makes plugins of one backend ('vulkan' or 'opencl') in a scratch folder of its own."""
 
@@ -76,7 +92,7 @@ class Builder:
         self.backend, self.build, self.scratch, self.kept, self.glslc = backend, build, scratch, kept, glslc
         self.rows = table_rows()
         self.plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
-        self.has_code = self.rows_with_code()
+        self.has_code = rows_with_code(backend, build, self.rows)
         self.originals = unchanged(backend)
         os.makedirs(os.path.join(scratch, 'plugins'), exist_ok=True)
         os.makedirs(kept, exist_ok=True)
@@ -87,16 +103,6 @@ class Builder:
         self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
         self.few_groups = False  # GROUPS in each dimension of a grid, which then has more groups than are asked for
         self.sanitized = None  # a file of the lowering whose object has sanitizers in it, with the mutant or without
-
-    def rows_with_code(self):
-        """Which rows the build has compiled: a compiler may lack what others need."""
-        name = 'kernels_spirv.c' if self.backend == 'vulkan' else 'kernels_opencl.c'
-        text = sources.read(os.path.join(self.build, 'backends', name))
-        text = text[text.index('pco_gpu_sources[]'):]
-        listed = re.findall(r'^    (NULL|gpu_source_\w+),', text[:text.index('};')], re.MULTILINE)
-        if len(listed) != len(self.rows):
-            raise SystemExit(f'{name} in the build folder is not of these kernels; build first')
-        return [entry != 'NULL' for entry in listed]
 
     def code(self, row, text, optimised=False):
         """The path of a file with the row's code."""

@@ -88,6 +88,7 @@ class Course:
         self.suite = suite_hash()
         self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
         self.environments, self.lock, self.sound, self.refused = {}, threading.Lock(), set(), {}
+        self.code_of = {}
         self.argued = self.results.argued
         self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
         self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
@@ -161,7 +162,24 @@ class Course:
                 'by': '', 'norm': 'survived', 'norm_by': ''}
 
     def device_of(self, mutant):
-        return 'cpu:native' if mutant.family == 'plugin' else self.arguments.device
+        if mutant.family == 'plugin':
+            return 'cpu:native'
+        asked = self.arguments.device
+        return 'opencl:pocl' if asked.startswith('vulkan:') and not self.newer and self.for_opencl_alone(mutant) else asked
+
+    def for_opencl_alone(self, mutant):
+        """Has the build code of what the fault reaches for OpenCL only?"""
+        if mutant.family != 'kernels':
+            return False
+        files = self.kernels.files_of(os.path.basename(mutant.file), mutant.first)
+        return bool(files) and not self.coded('vulkan') & set(files) and bool(self.coded('opencl') & set(files))
+
+    def coded(self, backend):
+        """The kernel files of which the build has code."""
+        with self.lock:
+            if backend not in self.code_of:
+                self.code_of[backend] = plugins.files_with_code(backend, self.build)
+            return self.code_of[backend]
 
     def cost(self, mutant):
         """Roughly, what there is to compile for it."""
@@ -403,9 +421,9 @@ def measure(course, mutant, worker):
     """One row of the results."""
     if mutant.family == 'plugin':
         return measure_plugin(course, mutant)
-    arguments, start = course.arguments, time.monotonic()
-    backend = arguments.device.split(':')[0]
-    builder, environment = course.builder(backend, worker), course.environment(arguments.device, worker)
+    arguments, start, device = course.arguments, time.monotonic(), course.device_of(mutant)
+    backend = device.split(':')[0]
+    builder, environment = course.builder(backend, worker), course.environment(device, worker)
     row = course.row(mutant)
     stages = course.stages(mutant)
     if not stages:
@@ -421,18 +439,18 @@ def measure(course, mutant, worker):
             if not builder.make(mutant, stage.files):
                 continue
             if row['outcome'] != 'killed':
-                verdict = course.judge(environment, arguments.device, arguments.tier, stage.ops, stage.variant)
+                verdict = course.judge(environment, device, arguments.tier, stage.ops, stage.variant)
                 row['outcome'] = 'survived' if verdict.outcome == 'nothing' and stage.variant else verdict.outcome
                 row['by'] = verdict.by
                 if verdict.outcome == 'nothing' and not stage.variant:
                     row['outcome'], row['by'] = 'killed', f'nothing could be tested: {verdict.by}'
                 if row['outcome'] == 'killed' and isinstance(stage.ops, str):
-                    course.require_sound(arguments.device, arguments.tier, stage.ops, None, builder, environment)
+                    course.require_sound(device, arguments.tier, stage.ops, None, builder, environment)
                 if row['outcome'] == 'killed' and ('hung' in row['by'] or 'died' in row['by']):
                     row['norm'], row['norm_by'] = 'killed', row['by']  # any suite sees that
             # What passes every bound passes a norm of the same data; only what was caught is worth the comparison.
             if row['outcome'] == 'killed' and row['norm'] != 'killed' and not arguments.no_norm:
-                verdict = course.judge(environment, arguments.device, arguments.tier, stage.ops, None, 'nmse')
+                verdict = course.judge(environment, device, arguments.tier, stage.ops, None, 'nmse')
                 if verdict.outcome == 'killed':
                     row['norm'], row['norm_by'] = 'killed', verdict.by
         if row['outcome'] == 'survived' and builder.same_optimised(mutant, None):
@@ -441,6 +459,11 @@ def measure(course, mutant, worker):
         beyond = row['outcome'] == 'survived' and not arguments.alone and mutant.name not in course.argued
         if beyond and course.newer:
             by = sees_windows(course, mutant, stages, worker)
+            if by:
+                row['outcome'], row['by'] = 'killed', by
+        elif beyond and backend == 'opencl':
+            by = None if mutant.kind == 'barrier' else asked_of_pocl(course, mutant, stages, worker, True)
+            by = by or sees_memory(course, mutant, stages, worker) or sees_memory(course, mutant, stages, worker, few_groups=True)
             if by:
                 row['outcome'], row['by'] = 'killed', by
         elif beyond and backend == 'vulkan':

@@ -20,6 +20,7 @@ WORD = re.compile(r'[A-Za-z_]\w*')
 # all. test_mutants.py asks the plugin.
 VARIANTS = {'matmul_naive.kern': ['naive'], 'matmul_register.kern': ['register*'], 'matmul_shared.kern': ['shared*'],
             'matmul_gemv.kern': ['gemv*', 'integer'], 'matmul_matrix.kern': ['matrix'],
+            'matmul_pairs.kern': ['pairs'], 'matmul_dot.kern': ['dot'], 'matmul_vector.kern': ['vector'],
             'matmul_finish.kern': ['naive', '*split'], 'integer_split.kern': ['integer'],
             'attention_rows.kern': ['rows'], 'attention_tiled.kern': ['tiled'], 'attention_shared.kern': ['tiled@gpu'],
             'attention_matrix.kern': ['matrix']}

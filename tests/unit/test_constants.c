@@ -86,7 +86,8 @@ static pco_device device_of(pco_device_type type)
     return (pco_device){{.host = &UNIT_HOST,
                          .driver = &DRIVER,
                          .limits = {.type = type,
-                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_INTEGER_DOT,
+                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_INTEGER_DOT |
+                                                 PCO_GPU_NEEDS_MIXED_FLOAT_DOT,
                                     .max_bindings = PCO_GPU_MAX_BINDINGS,
                                     .max_binding = BINDING,
                                     .max_allocation = 1u << 31,
@@ -144,7 +145,7 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
                             .buffer_alignment = device->gpu.limits.offset_alignment,
                             .subgroup_min = device->gpu.limits.subgroup_min,
                             .subgroup_max = device->gpu.limits.subgroup_max,
-                            .features = PCO_FEATURE_SUBGROUPS | PCO_FEATURE_INTEGER_DOT,
+                            .features = PCO_FEATURE_SUBGROUPS | PCO_FEATURE_INTEGER_DOT | PCO_FEATURE_MIXED_FLOAT_DOT,
                             .contract = CONTRACT};
     const conf_observer observer = {.prepare_only = true};
     const pco_conformance_device entry = {&plugin, device, &info, "described:0"};

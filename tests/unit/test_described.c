@@ -25,7 +25,7 @@ static pco_device described_card(vk_physical *physical)
         .subgroup_sizes = {.minSubgroupSize = 32, .maxSubgroupSize = 32, .maxComputeWorkgroupSubgroups = 32}};
     memset(physical, 0, sizeof *physical);
     physical->has = VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS | VK_HAS_F16 | VK_HAS_STORAGE_16 |
-                    VK_HAS_INTEGER_DOT | VK_HAS_COOPERATIVE_MATRIX;
+                    VK_HAS_INTEGER_DOT | VK_HAS_COOPERATIVE_MATRIX | VK_HAS_MIXED_FLOAT_DOT;
     physical->memory = (VkPhysicalDeviceMemoryProperties){
         .memoryHeapCount = 1, .memoryHeaps = {{.size = 1u << 30, .flags = VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}}};
     for (int i = 0; i < 3; i++) physical->limits.matrix[i] = 16;

@@ -245,7 +245,8 @@ static pco_device able_device(void)
     pco_device device = gpu_device(NULL, 32, 32, 0);
     pco_gpu_limits *limits = &device.gpu.limits;
     limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
-                        PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT;
+                        PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT |
+                        PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
     limits->matrix[0] = limits->matrix[1] = limits->matrix[2] = 16;
     limits->matrix_width = 32;
     return device;
@@ -387,6 +388,7 @@ static const struct {
     const char *variant;
 } LARGE_TILES[] = {{PCO_OP_MATMUL, "shared"},
                    {PCO_OP_MATMUL, "integer"},
+                   {PCO_OP_MATMUL, "pairs"},
                    {PCO_OP_INDEXED_MATMUL, "matrices"},
                    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, "tiled"}};
 enum { N_LARGE_TILES = sizeof LARGE_TILES / sizeof *LARGE_TILES };
@@ -416,7 +418,7 @@ static void test_smallest_tiles(void **state)
     (void)state;
     for (uint32_t tiles = PCO_GPU_TILES_ANY; tiles <= PCO_GPU_TILES_SMALLEST; tiles++) {
         tuned_tiles run = {.device = gpu_device(NULL, 32, 32, 0)};
-        run.device.gpu.limits.needs_met = PCO_GPU_NEEDS_INTEGER_DOT;
+        run.device.gpu.limits.needs_met = PCO_GPU_NEEDS_INTEGER_DOT | PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
         run.device.gpu.limits.tiles = tiles;
         conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, tiles_visit, &run);
         for (uint32_t i = 0; i < N_LARGE_TILES; i++) {
