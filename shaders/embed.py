@@ -230,12 +230,17 @@ class Kept:
                 os.unlink(os.path.join(self.folder, name))
 
 
+def target_of(kernel):
+    """What glslc compiles a row for: the oldest that a device of the plugin takes, or the oldest that knows its features."""
+    return '--target-env=vulkan1.3' if kernel.needs_any(['COOPERATIVE_MATRIX2']) else '--target-env=vulkan1.1'
+
+
 def compile_spirv(kernel, text, glslc, folder, extra=()):
     """Returns the SPIR-V and warnings, or raises RuntimeError with the compiler's words."""
     source, out = os.path.join(folder, kernel.name + '.comp'), os.path.join(folder, kernel.name + '.spv')
     with open(source, 'w', encoding='utf-8') as file:
         file.write(text)
-    done = subprocess.run([glslc, '-fshader-stage=compute', '--target-env=vulkan1.1', '-O', *extra, source, '-o', out],
+    done = subprocess.run([glslc, '-fshader-stage=compute', target_of(kernel), '-O', *extra, source, '-o', out],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f'kernel {kernel.name} ({kernel.file} {kernel.defines}):\n{done.stderr}')
@@ -307,6 +312,16 @@ def write_c(path, kernels, texts, codes, as_text, sources):
     os.replace(path + '.new', path)
 
 
+class Probe:
+    """An empty kernel that needs one feature."""
+
+    def __init__(self, feature):
+        self.name, self.file, self.defines = feature, 'dialect.glsl', f'-D{feature}'
+
+    def needs_any(self, features):
+        return self.name in features
+
+
 def features_lacking(kernels, sources, glslc, known):
     """What kernels need and this glslc cannot compile, even in an empty kernel."""
     lacking = []
@@ -314,7 +329,7 @@ def features_lacking(kernels, sources, glslc, known):
              'KERNEL(probe) { ENTER y[0] = 0u; }\n')
     with tempfile.TemporaryDirectory() as room:
         for feature in sorted({need for kernel in kernels for need in kernel.interface.needs} - set(known)):
-            probe = argparse.Namespace(name=feature, file='dialect.glsl', defines=f'-D{feature}')
+            probe = Probe(feature)
             before, after = glsl_dialect(sources, [feature])
             try:
                 compile_spirv(probe, f'{before}#define {feature} 1\n{after}{empty}', glslc, room)

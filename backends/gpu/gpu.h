@@ -29,6 +29,8 @@ enum {
     PCO_GPU_NEEDS_COOPERATIVE_MATRIX = 1u << 4, /* pco_gpu_limits.matrix, subgroups of a required width, all full */
     PCO_GPU_NEEDS_VECTOR_16 = 1u << 5,          /* registers for vectors of 16 floats: CPUs, OpenCL only */
     PCO_GPU_NEEDS_MIXED_FLOAT_DOT = 1u << 6,    /* products of two pairs of f16, added to an f32 */
+    /* Functions over elements, rows and columns of cooperative matrices, whose sums can be multiplied as f16. */
+    PCO_GPU_NEEDS_COOPERATIVE_MATRIX2 = 1u << 7,
 };
 
 /* A .kern file of shaders/, compiled with a set of defines. The numbers of rows are the

@@ -5,7 +5,15 @@
 
 #include <math.h>
 
-enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL, ATTENTION_SPLIT, ATTENTION_MATRIX, ATTENTION_N_VARIANTS };
+enum {
+    ATTENTION_ROWS,
+    ATTENTION_TILED,
+    ATTENTION_MATMUL,
+    ATTENTION_SPLIT,
+    ATTENTION_MATRIX,
+    ATTENTION_MATRIX2,
+    ATTENTION_N_VARIANTS
+};
 #define NOTHING UINT32_MAX /* where absent lengths and starts lie */
 enum {
     ATTENTION_BINDINGS = 8,
@@ -37,7 +45,8 @@ static const gpu_variant attention_variants[] = {
     /* unroll 1: one vector of a key at a time */
     [ATTENTION_SPLIT] = {"split", .constants = {[ATTENTION_SPLIT_UNROLL] = {"unroll", 2, {1, 2}, .small = 1},
                                                 [ATTENTION_SPLIT_ROWS] = {"rows", 4, {1, 4}, .smallest = 1}}},
-    [ATTENTION_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX}};
+    [ATTENTION_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX},
+    [ATTENTION_MATRIX2] = {"matrix2", PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_COOPERATIVE_MATRIX2}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -225,6 +234,37 @@ static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes 
     return z->depth <= 256 && tile->shared_memory <= gpu->limits->shared_memory;
 }
 
+/* attention_matrix2.kern: four subgroups side by side, which leave scores and weights in matrices. A matrix of weights
+ * is multiplied as it is, so a product has as many terms as columns. Two matrices of f32 of each subgroup lie in shared
+ * memory. */
+static int attention_matrix2_tile(const gpu_lowering *gpu, const attention_sizes *z, attention_tile *tile)
+{
+    const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width;
+    if (gpu_input(gpu, 0)->dtype != PCO_F16 || gpu_input(gpu, 1)->dtype != PCO_F16 || !gpu_has_matrix_groups(gpu) ||
+        matrix[0] > 16 || matrix[1] > 16 || matrix[1] != matrix[2] || z->value_depth > 16 * matrix[1])
+        return 0;
+    const uint32_t rows = 4 * matrix[0], keys = 2 * matrix[1];
+    const uint32_t each = z->value_depth > 8 * matrix[1] ? 16 : z->value_depth > 4 * matrix[1] ? 8 : 4;
+    const uint32_t depth = (uint32_t)gpu_div_up(z->depth, 16) * 32 + 16, values = each * matrix[1] * 2 + 16;
+    const uint32_t kernel = each == 16  ? GPU_KERNEL_attention_matrix2_16
+                            : each == 8 ? GPU_KERNEL_attention_matrix2_8
+                                        : GPU_KERNEL_attention_matrix2_4;
+    *tile = (attention_tile){
+        .kernel = kernel, .most = each * matrix[1], .x = x, .y = 1, .rows = rows, .keys = keys, .step = keys};
+    tile->shared_memory =
+        rows * depth + keys * (depth > values ? depth : values) + 4 * 2 * matrix[0] * matrix[1] * 4 + keys * 4;
+    return z->depth <= 256 && tile->shared_memory <= gpu->limits->shared_memory;
+}
+
+/* The tile of one of the variants of matrices; 0 where the device or the problem has none. */
+static int attention_of_matrices(const gpu_lowering *gpu, uint32_t variant, const attention_sizes *z,
+                                 attention_tile *tile)
+{
+    return variant == ATTENTION_MATRIX2  ? attention_matrix2_tile(gpu, z, tile)
+           : variant == ATTENTION_MATRIX ? attention_matrix_tile(gpu, z, tile)
+                                         : 0;
+}
+
 /* How often an invocation goes round loops (gpu_rounds_fit), at most: attention_rows goes over D and over a workgroup's
  * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys;
  * attention_shared goes over its tile's steps of D and of the keys, each filled by all, and twice over a part of a
@@ -292,9 +332,9 @@ static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
     if (variant == ATTENTION_SPLIT) return attention_is_split(gpu, &z);
     if (variant == ATTENTION_MATMUL) return attention_is_product(gpu, &z);
     if (variant == ATTENTION_ROWS) return gpu_rounds_fit(gpu, attention_rounds_rows(gpu, &z));
-    if (variant == ATTENTION_MATRIX) {
+    if (variant == ATTENTION_MATRIX || variant == ATTENTION_MATRIX2) {
         attention_tile of;
-        return attention_matrix_tile(gpu, &z, &of) && z.depth > 0 && z.value_depth > 0 && !z.attrs.weights &&
+        return attention_of_matrices(gpu, variant, &z, &of) && z.depth > 0 && z.value_depth > 0 && !z.attrs.weights &&
                gpu_rounds_fit(gpu, attention_rounds_matrix(&z, &of));
     }
     const attention_tile *tile = attention_tile_of(gpu, &z);
@@ -311,8 +351,8 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     /* Where small kernels are asked for, two of them are slower than the one for rows (docs/performance.md). */
     const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;
     if (z.rows < ATTENTION_FEW_ROWS) return many && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
-    /* ATTENTION_MATRIX is offered and judged, and not chosen: its smallest weights can be off by more than their bound
-     * (docs/numerics.md), and no GPU has been timed with it. */
+    /* Those of matrices are offered and judged, and not chosen: their smallest weights can be off by more than their
+     * bound (docs/numerics.md), and no GPU has been timed with it. */
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
@@ -525,7 +565,7 @@ static pco_status attention_lower(gpu_lowering *gpu)
     pco_gpu_dispatch d;
     attention_tile of_matrices;
     const attention_tile *tile = gpu->variant == ATTENTION_TILED ? attention_tile_of(gpu, &z) : NULL;
-    if (gpu->variant == ATTENTION_MATRIX && attention_matrix_tile(gpu, &z, &of_matrices)) tile = &of_matrices;
+    if (attention_of_matrices(gpu, gpu->variant, &z, &of_matrices)) tile = &of_matrices;
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
     gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
     const int rolled_up = tile && attention_is_for_gpus_on_a_processor(gpu);

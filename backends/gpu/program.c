@@ -145,7 +145,8 @@ static uint32_t gpu_features(uint32_t needs)
                                            {PCO_GPU_NEEDS_F16, PCO_FEATURE_F16_ARITHMETIC},
                                            {PCO_GPU_NEEDS_INTEGER_DOT, PCO_FEATURE_INTEGER_DOT},
                                            {PCO_GPU_NEEDS_MIXED_FLOAT_DOT, PCO_FEATURE_MIXED_FLOAT_DOT},
-                                           {PCO_GPU_NEEDS_COOPERATIVE_MATRIX, PCO_FEATURE_COOPERATIVE_MATRIX}};
+                                           {PCO_GPU_NEEDS_COOPERATIVE_MATRIX, PCO_FEATURE_COOPERATIVE_MATRIX},
+                                           {PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, PCO_FEATURE_COOPERATIVE_MATRIX2}};
     uint32_t features = 0;
     for (uint32_t i = 0; i < sizeof FEATURES / sizeof *FEATURES; i++)
         if (needs & FEATURES[i][0]) features |= FEATURES[i][1];

@@ -169,6 +169,7 @@ static void vk_not_in_build(uint32_t has, char *out, size_t room)
         const char *words;
     } lacking[] = {
         {VK_HAS_COOPERATIVE_MATRIX, PCO_GPU_NEEDS_COOPERATIVE_MATRIX, "cooperative matrices"},
+        {VK_HAS_COOPERATIVE_MATRIX2, PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, "NVIDIA's extension to them"},
         {VK_HAS_INTEGER_DOT, PCO_GPU_NEEDS_INTEGER_DOT, "integer dot products"},
         {VK_HAS_MIXED_FLOAT_DOT, PCO_GPU_NEEDS_MIXED_FLOAT_DOT, "mixed float dot products"},
     };
@@ -199,11 +200,13 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
     if (has & VK_HAS_INTEGER_DOT) features |= PCO_FEATURE_INTEGER_DOT, needs |= PCO_GPU_NEEDS_INTEGER_DOT;
     if (has & VK_HAS_MIXED_FLOAT_DOT) features |= PCO_FEATURE_MIXED_FLOAT_DOT, needs |= PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
     if (has & VK_HAS_COOPERATIVE_MATRIX) features |= PCO_FEATURE_COOPERATIVE_MATRIX;
+    if (has & VK_HAS_COOPERATIVE_MATRIX2) features |= PCO_FEATURE_COOPERATIVE_MATRIX2;
     const int one_width = has & VK_HAS_SUBGROUP_CONTROL || info->subgroup_min == info->subgroup_max;
     if (physical->limits.matrix[0] && one_width && has & VK_HAS_F16 && has & VK_HAS_FULL_SUBGROUPS &&
         features & PCO_FEATURE_SUBGROUPS) {
         physical->limits.matrix_width = info->subgroup_min;
         needs |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX;
+        if (has & VK_HAS_COOPERATIVE_MATRIX2) needs |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
     }
     if (physical->unified) features |= PCO_FEATURE_UNIFIED_MEMORY;
     if (report->float64) features |= PCO_FEATURE_F64;

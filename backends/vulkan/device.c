@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VK_MAX_ENABLED = 12 };
+enum { VK_MAX_ENABLED = 13 };
 
 /* Names of the extensions that carry what `has` says and that the device's version does not contain. */
 static uint32_t vk_extensions_to_enable(const vk_physical *physical, const char **names)
@@ -23,6 +23,7 @@ static uint32_t vk_extensions_to_enable(const vk_physical *physical, const char 
     if (has & VK_HAS_INTEGER_DOT && before13) names[n++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     if (has & VK_HAS_MIXED_FLOAT_DOT) names[n++] = VK_VALVE_SHADER_MIXED_FLOAT_DOT_PRODUCT_EXTENSION_NAME;
     if (has & VK_HAS_COOPERATIVE_MATRIX) names[n++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (has & VK_HAS_COOPERATIVE_MATRIX2) names[n++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
     if (has & VK_HAS_COOPERATIVE_MATRIX && before12) names[n++] = VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME;
     return n;
 }
@@ -62,6 +63,17 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
         .cooperativeMatrix = VK_TRUE,
     };
+    VkPhysicalDeviceMaintenance4Features maintenance = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES,
+        .maintenance4 = VK_TRUE,
+    };
+    VkPhysicalDeviceCooperativeMatrix2FeaturesNV second = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV,
+        .pNext = &maintenance,
+        .cooperativeMatrixReductions = VK_TRUE,
+        .cooperativeMatrixConversions = VK_TRUE,
+        .cooperativeMatrixPerElementOperations = VK_TRUE,
+    };
     VkPhysicalDeviceVulkanMemoryModelFeatures model = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
         .vulkanMemoryModel = VK_TRUE,
@@ -75,6 +87,7 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
     if (has & VK_HAS_STORAGE_16) storage.pNext = features.pNext, features.pNext = &storage;
     if (has & VK_HAS_MIXED_FLOAT_DOT) mixed.pNext = features.pNext, features.pNext = &mixed;
     if (has & VK_HAS_COOPERATIVE_MATRIX) matrix.pNext = features.pNext, model.pNext = &matrix, features.pNext = &model;
+    if (has & VK_HAS_COOPERATIVE_MATRIX2) maintenance.pNext = features.pNext, features.pNext = &second;
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,

@@ -128,6 +128,8 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     VkPhysicalDeviceShaderMixedFloatDotProductFeaturesVALVE mixed = {0};
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {0};
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {0};
+    VkPhysicalDeviceCooperativeMatrix2FeaturesNV second = {0};
+    VkPhysicalDeviceMaintenance4Features maintenance = {0};
     VkPhysicalDeviceVulkanMemoryModelFeatures model = {0};
     VkBaseOutStructure *at = (VkBaseOutStructure *)&head;
     uint32_t v12 = physical->api_version >= VK_API_VERSION_1_2;
@@ -145,6 +147,10 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
         vk_chain(at, &executables, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
     if (vk_offers(ext, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
         vk_chain(at, &matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+    if (v13 && vk_offers(ext, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) {
+        vk_chain(at, &second, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+        vk_chain(at, &maintenance, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES);
+    }
     if (v12 || vk_offers(ext, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME))
         vk_chain(at, &model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
     backend->vk.GetPhysicalDeviceFeatures2(physical->handle, &head);
@@ -163,6 +169,9 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     if (matrix.cooperativeMatrix && model.vulkanMemoryModel &&
         report->matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)
         physical->has |= VK_HAS_COOPERATIVE_MATRIX;
+    if (physical->has & VK_HAS_COOPERATIVE_MATRIX && maintenance.maintenance4 && second.cooperativeMatrixReductions &&
+        second.cooperativeMatrixConversions && second.cooperativeMatrixPerElementOperations)
+        physical->has |= VK_HAS_COOPERATIVE_MATRIX2;
 }
 
 static void vk_ask_memory(const pco_backend *backend, vk_physical *physical)

@@ -87,6 +87,17 @@ typedef struct vk_device_calls {
 #undef VK_MEMBER
 
 /* Newer than the oldest header that this compiles with, as far as they are used. */
+#ifndef VK_NV_cooperative_matrix2
+#define VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME                          "VK_NV_cooperative_matrix2"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV ((VkStructureType)1000593000)
+typedef struct VkPhysicalDeviceCooperativeMatrix2FeaturesNV {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 cooperativeMatrixWorkgroupScope, cooperativeMatrixFlexibleDimensions, cooperativeMatrixReductions;
+    VkBool32 cooperativeMatrixConversions, cooperativeMatrixPerElementOperations, cooperativeMatrixTensorAddressing;
+    VkBool32 cooperativeMatrixBlockLoads;
+} VkPhysicalDeviceCooperativeMatrix2FeaturesNV;
+#endif
 #ifndef VK_VALVE_shader_mixed_float_dot_product
 #define VK_VALVE_SHADER_MIXED_FLOAT_DOT_PRODUCT_EXTENSION_NAME                          "VK_VALVE_shader_mixed_float_dot_product"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MIXED_FLOAT_DOT_PRODUCT_FEATURES_VALVE ((VkStructureType)1000673000)
@@ -141,6 +152,9 @@ enum {
     VK_HAS_COOPERATIVE_MATRIX = 1u << 9, /* with the memory model that its modules declare */
     VK_HAS_EXECUTABLES = 1u << 10,       /* the driver tells what its compiler made of a pipeline */
     VK_HAS_MIXED_FLOAT_DOT = 1u << 11,   /* of f16, with f16 arithmetic, which its modules declare */
+    /* NVIDIA's extension to them: reductions, conversions and functions of elements; with maintenance4 and Vulkan 1.3,
+     * which its modules need (SPIR-V 1.6 gives a workgroup's size in a way of its own). */
+    VK_HAS_COOPERATIVE_MATRIX2 = 1u << 12,
 };
 
 /* Execution modes for 32-bit floats that spirv_patch.c writes into every module. */

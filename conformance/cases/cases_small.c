@@ -210,8 +210,8 @@ static void small_matmul(conf_cases_context *context)
     }
 }
 
-/* Rows of f16 that are whole vectors, for interpreters: b [K,N], of which a kernel joins rows by twos, and [N,K], in two
- * tiles of terms. */
+/* Rows of f16 that are whole vectors, for interpreters: b [K,N], of which a kernel joins rows by twos, and [N,K], in
+ * two tiles of terms. */
 static void small_halves(conf_cases_context *context)
 {
     for (int along = 0; along < 2; along++) {
@@ -305,18 +305,22 @@ static void small_heads(conf_cases_context *context, pco_op op)
 /* A step of today's models, heads of 128, of which three share keys of f16; then so many keys that an invocation of
  * attention_tiled would go round its loops a little oftener than llvmpipe lets it (lower_attention.c): 186 tiles of 32
  * keys with 357 rounds for a head of 64, and 300 of 16 with 223 for one of 80. At last halves behind a mask of f32,
- * which hides keys that hold NaN; heads of a little more than two sixteens, and more rows than keys. */
+ * which hides keys that hold NaN; heads of a little more than two sixteens, and more rows than keys; then
+ * causal, so that most keys are seen by later rows alone. */
 static void small_steps(conf_cases_context *context)
 {
     static const struct {
         uint32_t query, type;
         const char *q, *k, *mask;
-    } ROWS[] = {{PCO_F32, PCO_F16, "1,6,1,128", "1,2,129,128", NULL},
-                {PCO_F32, PCO_F32, "1,1,1,64", "1,1,5950,64", NULL},
-                {PCO_F32, PCO_F32, "1,1,1,80", "1,1,4800,80", NULL},
-                {PCO_F16, PCO_F16, "1,2,48,34", "1,2,37,34", "1,1,48,37"}};
+        int64_t causal;
+    } ROWS[] = {{PCO_F32, PCO_F16, "1,6,1,128", "1,2,129,128", NULL, 0},
+                {PCO_F32, PCO_F32, "1,1,1,64", "1,1,5950,64", NULL, 0},
+                {PCO_F32, PCO_F32, "1,1,1,80", "1,1,4800,80", NULL, 0},
+                {PCO_F16, PCO_F16, "1,2,48,34", "1,2,37,34", "1,1,48,37", 0},
+                {PCO_F16, PCO_F16, "1,2,40,34", "1,2,40,34", "1,1,40,40", 1}};
     for (uint32_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, CONF_RANDOM);
+        ((pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->causal = ROWS[i].causal;
         conf_cases_in(one, ROWS[i].query, "%s", ROWS[i].q);
         for (int of = 0; of < 2; of++)
             conf_cases_in(one, ROWS[i].type, "%s", ROWS[i].k)->fill =

@@ -9,6 +9,7 @@ const pco_feature_word PCO_FEATURE_WORDS[PCO_N_FEATURE_WORDS] = {
     {PCO_FEATURE_INTEGER_DOT, "integer dot product"},
     {PCO_FEATURE_MIXED_FLOAT_DOT, "mixed float dot product"},
     {PCO_FEATURE_COOPERATIVE_MATRIX, "cooperative matrix"},
+    {PCO_FEATURE_COOPERATIVE_MATRIX2, "cooperative matrix 2"},
     {PCO_FEATURE_UNIFIED_MEMORY, "unified memory"},
     {PCO_FEATURE_F64, "f64"},
     {PCO_FEATURE_TIMESTAMPS, "timestamps"},

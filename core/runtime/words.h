@@ -9,7 +9,7 @@ typedef struct pco_feature_word {
     const char *name;
 } pco_feature_word;
 
-enum { PCO_N_FEATURE_WORDS = 9 };
+enum { PCO_N_FEATURE_WORDS = 10 };
 extern const pco_feature_word PCO_FEATURE_WORDS[PCO_N_FEATURE_WORDS];
 
 /* "cpu", "discrete GPU" ..., "unknown" for a type that is none. Static. */

@@ -118,7 +118,7 @@ class Builder:
             source = os.path.join(self.scratch, row.name + '.comp')
             with open(source, 'w', encoding='utf-8') as file:
                 file.write(text)
-            run([self.glslc, '-fshader-stage=compute', '--target-env=vulkan1.1', '-O' if optimised else '-O0', source,
+            run([self.glslc, '-fshader-stage=compute', embed.target_of(row), '-O' if optimised else '-O0', source,
                  '-o', new])
         os.replace(new, path)
         return path

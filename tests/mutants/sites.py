@@ -78,19 +78,10 @@ class Mutant:
         self.key = hashlib.sha256((file + '\0' + self.text).encode()).hexdigest()[:24]
 
 
-@functools.lru_cache(4)
-def judged_kernels(state):
-    """Files of kernels that the Vulkan plugin has; `state` is their folder's, which takes a second to read."""
-    del state
-    return {row.file for row in sources.embed.read_table(sources.SHADERS) if not row.needs_any(['VECTOR_16'])}
-
-
 def files():
-    """The files of which mechanical faults are made: kernels that the Vulkan plugin has, and the lowering."""
-    here = judged_kernels(tuple((name, os.stat(os.path.join(sources.SHADERS, name)).st_mtime_ns)
-                                for name in sorted(os.listdir(sources.SHADERS))))
+    """The files of which mechanical faults are made: kernels, and the lowering."""
     kernels = [f'shaders/{name}' for name in sorted(os.listdir(sources.SHADERS))
-               if name in here or name.endswith('.inc') or name == 'dialect.glsl']
+               if name.endswith(('.kern', '.inc')) or name == 'dialect.glsl']
     lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING))
                 if name.endswith('.c') and name != 'lower_matmul_kernels.c']  # which chooses, and does nothing else
     return kernels + lowering

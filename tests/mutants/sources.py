@@ -23,7 +23,7 @@ VARIANTS = {'matmul_naive.kern': ['naive'], 'matmul_register.kern': ['register*'
             'matmul_pairs.kern': ['pairs'], 'matmul_dot.kern': ['dot'], 'matmul_vector.kern': ['vector'],
             'matmul_finish.kern': ['naive', '*split'], 'integer_split.kern': ['integer'],
             'attention_rows.kern': ['rows'], 'attention_tiled.kern': ['tiled'], 'attention_shared.kern': ['tiled@gpu'],
-            'attention_matrix.kern': ['matrix']}
+            'attention_matrix.kern': ['matrix'], 'attention_matrix2.kern': ['matrix2']}
 WITH_VARIANTS = ['matmul', 'scaled_dot_product_attention']
 OP_NAMES = {'gelu_tanh': 'gelu', 'and': 'logical_and', 'or': 'logical_or'}
 

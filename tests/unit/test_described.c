@@ -25,7 +25,8 @@ static pco_device described_card(vk_physical *physical)
         .subgroup_sizes = {.minSubgroupSize = 32, .maxSubgroupSize = 32, .maxComputeWorkgroupSubgroups = 32}};
     memset(physical, 0, sizeof *physical);
     physical->has = VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS | VK_HAS_F16 | VK_HAS_STORAGE_16 |
-                    VK_HAS_INTEGER_DOT | VK_HAS_COOPERATIVE_MATRIX | VK_HAS_MIXED_FLOAT_DOT;
+                    VK_HAS_INTEGER_DOT | VK_HAS_COOPERATIVE_MATRIX | VK_HAS_MIXED_FLOAT_DOT |
+                    VK_HAS_COOPERATIVE_MATRIX2;
     physical->memory = (VkPhysicalDeviceMemoryProperties){
         .memoryHeapCount = 1, .memoryHeaps = {{.size = 1u << 30, .flags = VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}}};
     for (int i = 0; i < 3; i++) physical->limits.matrix[i] = 16;
@@ -137,8 +138,8 @@ static void test_matrix(void **state)
     assert_false(described_offers(&device, "matrix", 64));
 }
 
-/* Is attention of [1, 2, 64, depth] over as many keys, with values of so many elements, offered as "matrix"? */
-static int described_attends(pco_device *device, int64_t depth, int64_t values)
+/* Is attention of [1, 2, 64, depth] over as many keys, with values of so many elements, offered as that variant? */
+static int described_attends(pco_device *device, const char *name, int64_t depth, int64_t values)
 {
     const int64_t last[4] = {depth, depth, values, values};
     pco_scaled_dot_product_attention_attrs attrs = {.heads_first = 1};
@@ -164,7 +165,7 @@ static int described_attends(pco_device *device, int64_t depth, int64_t values)
     pco_variant variants[32];
     int found = 0;
     const uint32_t n = pco_gpu_program_api.variants(device, &part, 0, variants, 32);
-    for (uint32_t v = 0; v < n; v++) found |= strcmp(variants[v].name, "matrix") == 0;
+    for (uint32_t v = 0; v < n; v++) found |= strcmp(variants[v].name, name) == 0;
     return found;
 }
 
@@ -220,33 +221,51 @@ static uint32_t described_arrays(const uint32_t matrix[3], uint32_t invocations,
     return 16 * (queries + lines + 2 * weights + scores + fades) + 4 * invocations + 4 * keys;
 }
 
+/* Those of attention_matrix2.kern. */
+static uint32_t described_arrays2(const uint32_t matrix[3], uint32_t depth, uint32_t values)
+{
+    const uint32_t rows = 4 * matrix[0], keys = 2 * matrix[1], depth_vectors = (depth + 15) / 16 * 2;
+    uint32_t each = 4;
+    while (each * matrix[1] < values) each *= 2;
+    const uint32_t value_vectors = each * matrix[1] / 8;
+    const uint32_t queries = rows * (depth_vectors + 1),
+                   lines = keys * ((depth_vectors > value_vectors ? depth_vectors : value_vectors) + 1),
+                   areas = 4 * 2 * matrix[0] * matrix[1] / 4;
+    return 16 * (queries + lines + areas) + 4 * keys;
+}
+
 /* Attention with cooperative matrices is offered where its arrays fit, to the byte. */
 static void test_attention_arrays(void **state)
 {
     (void)state;
     static const uint32_t MATRICES[][3] = {{16, 16, 16}, {8, 16, 16}, {8, 8, 16}, {16, 8, 8}};
     static const int64_t SIZES[][2] = {{64, 64}, {128, 40}, {20, 100}, {256, 128}, {16, 16}};
+    static const char *const VARIANTS[] = {"matrix", "matrix2"};
     vk_physical physical;
     pco_device device = described_card(&physical);
     pco_gpu_limits *limits = &device.gpu.limits;
-    uint32_t judged = 0;
-    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX; /* as if this build had them */
+    uint32_t judged[2] = {0};
+    /* as if this build had them */
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
     for (size_t m = 0; m < sizeof MATRICES / sizeof *MATRICES; m++)
-        for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
-            const int64_t depth = SIZES[i][0], values = SIZES[i][1];
+        for (size_t i = 0; i < 2 * (sizeof SIZES / sizeof *SIZES); i++) {
+            const int64_t depth = SIZES[i / 2][0], values = SIZES[i / 2][1];
+            const char *name = VARIANTS[i % 2];
             memcpy(limits->matrix, MATRICES[m], sizeof limits->matrix);
             limits->shared_memory = 1 << 20;
-            if (!described_attends(&device, depth, values)) continue; /* values that no row of the table holds */
-            judged++;
+            if (!described_attends(&device, name, depth, values)) continue; /* values that no row of the table holds */
+            judged[i % 2]++;
             limits->shared_memory =
-                described_arrays(MATRICES[m], 4 * limits->matrix_width, (uint32_t)depth, (uint32_t)values);
-            if (!described_attends(&device, depth, values))
-                fail_msg("matrices %zu, heads %zu: not offered within %u bytes", m, i, limits->shared_memory);
+                i % 2 ? described_arrays2(MATRICES[m], (uint32_t)depth, (uint32_t)values)
+                      : described_arrays(MATRICES[m], 4 * limits->matrix_width, (uint32_t)depth, (uint32_t)values);
+            if (!described_attends(&device, name, depth, values))
+                fail_msg("%s %zu, heads %zu: not offered within %u bytes", name, m, i / 2, limits->shared_memory);
             limits->shared_memory--;
-            if (described_attends(&device, depth, values))
-                fail_msg("matrices %zu, heads %zu: offered within %u bytes", m, i, limits->shared_memory);
+            if (described_attends(&device, name, depth, values))
+                fail_msg("%s %zu, heads %zu: offered within %u bytes", name, m, i / 2, limits->shared_memory);
         }
-    assert_true(judged > 12);
+    assert_true(judged[0] > 12);
+    assert_true(judged[1] > 12); /* of weights that are multiplied as they are: {8, 8, 16} has none */
 }
 
 /* Timings of launches, and of one that was lost between two of its node: which node each is of, and how many there are

@@ -246,7 +246,7 @@ static pco_device able_device(void)
     pco_gpu_limits *limits = &device.gpu.limits;
     limits->needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16 |
                         PCO_GPU_NEEDS_VECTOR_16 | PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_INTEGER_DOT |
-                        PCO_GPU_NEEDS_MIXED_FLOAT_DOT;
+                        PCO_GPU_NEEDS_MIXED_FLOAT_DOT | PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
     limits->matrix[0] = limits->matrix[1] = limits->matrix[2] = 16;
     limits->matrix_width = 32;
     return device;
