@@ -83,21 +83,21 @@ static const pco_gpu_driver DRIVER = {
 /* A device of the type, with fixed subgroups, as most software drivers and many GPUs have them. */
 static pco_device device_of(pco_device_type type)
 {
-    return (pco_device){{.host = &UNIT_HOST,
-                         .driver = &DRIVER,
-                         .limits = {.type = type,
-                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_INTEGER_DOT |
-                                                 PCO_GPU_NEEDS_MIXED_FLOAT_DOT,
-                                    .max_bindings = PCO_GPU_MAX_BINDINGS,
-                                    .max_binding = BINDING,
-                                    .max_allocation = 1u << 31,
-                                    .offset_alignment = 16,
-                                    .max_workgroup = 1024,
-                                    .max_local = {1024, 1024, 1024},
-                                    .max_groups = {65535, 65535, 65535},
-                                    .shared_memory = 32768,
-                                    .subgroup_min = 8,
-                                    .subgroup_max = 8}}};
+    return (pco_device){
+        {.host = &UNIT_HOST,
+         .driver = &DRIVER,
+         .limits = {.type = type,
+                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS | PCO_GPU_NEEDS_INTEGER_DOT | PCO_GPU_NEEDS_MIXED_FLOAT_DOT,
+                    .max_bindings = PCO_GPU_MAX_BINDINGS,
+                    .max_binding = BINDING,
+                    .max_allocation = 1u << 31,
+                    .offset_alignment = 16,
+                    .max_workgroup = 1024,
+                    .max_local = {1024, 1024, 1024},
+                    .max_groups = {65535, 65535, 65535},
+                    .shared_memory = 32768,
+                    .subgroup_min = 8,
+                    .subgroup_max = 8}}};
 }
 
 /* Takes no variant but its own choice. */
