@@ -5,11 +5,10 @@
                      [--only PATTERN ...]
 
 glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2
--Wall -Wextra -Werror parses the OpenCL side with specialisation constants at their initial values, and VECTOR_16 for the
-rows that need it, as the plugin gives it; rows that need INTEGER_DOT also as OpenCL C 3.0 with BYTES, and those that need
-MIXED_FLOAT_DOT for one of AMD's GPUs with DOT2_AMD (rows with other PCO_GPU_NEEDS_* than these and F16 are Vulkan only
-there). Exit status 1 names the kernels that fail, 77 says that there
-is no clang.
+-Wall -Wextra -Werror parses the OpenCL side with specialisation constants at their initial values, and VECTOR_16 for
+the rows that need it, as the plugin gives it; rows that need INTEGER_DOT also as OpenCL C 3.0 with BYTES, and those
+that need MIXED_FLOAT_DOT for one of AMD's GPUs with DOT2_AMD. Rows with other PCO_GPU_NEEDS_* than these and F16 are
+Vulkan only. Exit status 1 names the kernels that fail, 77 says that there is no clang.
 """
 
 import argparse
@@ -24,6 +23,7 @@ import tempfile
 
 import embed
 
+OPENCL_HAS = {'F16', 'VECTOR_16', 'INTEGER_DOT', 'MIXED_FLOAT_DOT'}
 SPEC = re.compile(r'^SPEC\(\s*(\d+)\s*,\s*\w+\s*,\s*(-?\w+)\s*\)', re.MULTILINE)
 
 
@@ -74,7 +74,7 @@ def main():
                if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
     sources = embed.Sources(args.folder)
     opencl = [kernel for kernel in kernels
-              if args.target != 'vulkan' and not set(kernel.interface.needs) - {'F16', 'VECTOR_16', 'INTEGER_DOT', 'MIXED_FLOAT_DOT'}]
+              if args.target != 'vulkan' and not set(kernel.interface.needs) - OPENCL_HAS]
     vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(['VECTOR_16'])]
     vulkan = [(kernel, glslc) for kernel, glslc in zip(vulkan, embed.compilers(args, vulkan, sources)) if glslc]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -231,7 +231,7 @@ class Kept:
 
 
 def target_of(kernel):
-    """What glslc compiles a row for: the oldest that a device of the plugin takes, or the oldest that knows its features."""
+    """What glslc compiles a row for: the oldest that a device of the plugin takes, or that knows its features."""
     return '--target-env=vulkan1.3' if kernel.needs_any(['COOPERATIVE_MATRIX2']) else '--target-env=vulkan1.1'
 
 

@@ -220,7 +220,8 @@ static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes 
     enum { KEYS = 32 };
     const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width, rows = 2 * matrix[0];
     if (gpu_input(gpu, 0)->dtype != PCO_F16 || gpu_input(gpu, 1)->dtype != PCO_F16 || !gpu_has_matrix_groups(gpu) ||
-        matrix[0] > 16 || matrix[1] > 16 || matrix[2] > 16 || x % rows || z->value_depth > 8 * 2 * matrix[1])
+        matrix[0] > 16 || matrix[1] > 16 || matrix[2] > 16 || x % rows || x < KEYS ||
+        z->value_depth > 8 * 2 * matrix[1])
         return 0;
     const uint32_t each = z->value_depth > 4 * 2 * matrix[1] ? 8 : z->value_depth > 2 * 2 * matrix[1] ? 4 : 2;
     const uint32_t depth = (uint32_t)gpu_div_up(z->depth, 16) * 32 + 16, values = each * 2 * matrix[1] * 2 + 16;
@@ -244,6 +245,7 @@ static int attention_matrix2_tile(const gpu_lowering *gpu, const attention_sizes
         matrix[0] > 16 || matrix[1] > 16 || matrix[1] != matrix[2] || z->value_depth > 16 * matrix[1])
         return 0;
     const uint32_t rows = 4 * matrix[0], keys = 2 * matrix[1];
+    if (x < keys) return 0; /* an invocation looks at a key */
     const uint32_t each = z->value_depth > 8 * matrix[1] ? 16 : z->value_depth > 4 * matrix[1] ? 8 : 4;
     const uint32_t depth = (uint32_t)gpu_div_up(z->depth, 16) * 32 + 16, values = each * matrix[1] * 2 + 16;
     const uint32_t kernel = each == 16  ? GPU_KERNEL_attention_matrix2_16
@@ -298,7 +300,8 @@ static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_
 /* Queries; for each tile keys and values, hidden ones again, the steps of the products, and parts of rows; results. */
 static uint64_t attention_rounds_matrix(const attention_sizes *z, const attention_tile *tile)
 {
-    const uint64_t fill = gpu_div_up((uint64_t)tile->keys * (gpu_max(z->depth, tile->most) / 8 + 2), tile->x) + 1;
+    const uint64_t lines = gpu_max(tile->keys, tile->rows);
+    const uint64_t fill = gpu_div_up(lines * (gpu_max(z->depth, tile->most) / 8 + 2), tile->x) + 1;
     return gpu_div_up(z->keys + tile->keys, tile->keys) * (3 * fill + 2 * (z->depth / 8 + 3) + 64) + fill + 8 * 64;
 }
 

@@ -275,11 +275,12 @@ static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
 }
 
 /* No extension tells it. AMD's driver names a GPU as its compiler does: "gfx1030", "gfx90a:sramecc+:xnack-". Those are
- * Vega 20, CDNA, Navi 12 and 14, and RDNA 2 and later (LLVM, AMDGPU: FeatureDot10Insts). */
+ * Vega 20, CDNA 1 to 4, Navi 12 and 14, and RDNA 2 to 4 (LLVM, AMDGPU: FeatureDot10Insts); of what comes after them
+ * nothing is known. */
 static uint32_t ocl_has_dot2(const char *name)
 {
-    static const char *const LEADING[] = {"gfx906",  "gfx908",  "gfx90a", "gfx94", "gfx95",
-                                          "gfx1011", "gfx1012", "gfx103", "gfx11", "gfx12"};
+    static const char *const LEADING[] = {"gfx906",  "gfx908", "gfx90a", "gfx94",  "gfx950", "gfx1011",
+                                          "gfx1012", "gfx103", "gfx110", "gfx115", "gfx120"};
     for (size_t i = 0; i < sizeof LEADING / sizeof LEADING[0]; i++)
         if (strncmp(name, LEADING[i], strlen(LEADING[i])) == 0) return 1;
     return 0;

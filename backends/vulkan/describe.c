@@ -169,7 +169,7 @@ static void vk_not_in_build(uint32_t has, char *out, size_t room)
         const char *words;
     } lacking[] = {
         {VK_HAS_COOPERATIVE_MATRIX, PCO_GPU_NEEDS_COOPERATIVE_MATRIX, "cooperative matrices"},
-        {VK_HAS_COOPERATIVE_MATRIX2, PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, "NVIDIA's extension to them"},
+        {VK_HAS_COOPERATIVE_MATRIX2, PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, "cooperative matrices of the second kind"},
         {VK_HAS_INTEGER_DOT, PCO_GPU_NEEDS_INTEGER_DOT, "integer dot products"},
         {VK_HAS_MIXED_FLOAT_DOT, PCO_GPU_NEEDS_MIXED_FLOAT_DOT, "mixed float dot products"},
     };

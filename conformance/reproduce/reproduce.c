@@ -153,7 +153,8 @@ static void conf_put_program(const conf_writing *w, pco_writer *out, bool progra
     pco_print(out, opencl ? "  *.cl               OpenCL C as it is compiled\n"
                           : "  *.spv              SPIR-V as the driver gets it\n"
                             "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
-                            "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
+                            "--target-env=vulkan1.1 -O, or vulkan1.3 where it has GL_NV_cooperative_matrix2; the float "
+                            "modes are patched in later)\n");
     pco_print(out, "\nLaunches:\n%s", w->list.data);
 }
 

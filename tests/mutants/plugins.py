@@ -69,9 +69,12 @@ def commands(build):
         return {entry['output']: entry['command'] for entry in json.load(file)}
 
 
+CODE_OF = {'vulkan': 'kernels_spirv.c', 'opencl': 'kernels_opencl.c'}
+
+
 def rows_with_code(backend, build, rows):
     """Which rows the build has compiled: a compiler may lack what others need."""
-    name = 'kernels_spirv.c' if backend == 'vulkan' else 'kernels_opencl.c'
+    name = CODE_OF[backend]
     text = sources.read(os.path.join(build, 'backends', name))
     text = text[text.index('pco_gpu_sources[]'):]
     listed = re.findall(r'^    (NULL|gpu_source_\w+),', text[:text.index('};')], re.MULTILINE)
@@ -81,6 +84,9 @@ def rows_with_code(backend, build, rows):
 
 
 def files_with_code(backend, build):
+    """None where that plugin is not built."""
+    if not os.path.exists(os.path.join(build, 'backends', CODE_OF[backend])):
+        return set()
     rows = table_rows()
     return {row.file for row, has in zip(rows, rows_with_code(backend, build, rows)) if has}
 

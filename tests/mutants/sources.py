@@ -33,6 +33,12 @@ def read(path):
         return file.read()
 
 
+def files_that_need(features):
+    """Kernel files of which every row needs one of these."""
+    rows = embed.read_table(SHADERS)
+    return {row.file for row in rows} - {row.file for row in rows if not row.needs_any(features)}
+
+
 def blank(text):
     """The text with comments and strings as blanks, so that every character keeps its place."""
     def fill(match):

@@ -62,6 +62,10 @@ class Check(unittest.TestCase):
         self.assertEqual(self.said.getvalue(),
                          "one: 2 kernels of the baseline are not in this build, which lacks cooperative matrices\n")
         self.assertEqual(len(self.compared(before, {"a": {}}, not_in_build="")), 2)
+        before = {"a": row(), "attention_matrix2_4": row(), "matmul_pairs_64x64": row()}
+        lacks = "cooperative matrices of the second kind, mixed float dot products"
+        self.assertEqual(self.compared(before, {"a": {}}, not_in_build=lacks), [])
+        self.assertEqual(len(self.compared(before, {"a": {}}, not_in_build="cooperative matrices")), 2)
 
 
 if __name__ == "__main__":

@@ -93,8 +93,75 @@ static void test_attention_matrices(void **state)
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_matrix(&FORMS[i]);
 }
 
+/* The same of the kernel whose scores never leave matrices: a product has as many terms as columns, and an invocation
+ * looks at a key. */
+static void check_matrix2(const matrix_form *form)
+{
+    enum { WIDTH = 32, LANES = 4 * WIDTH };
+    pco_device device = device_of(0, 0);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
+    limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
+    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
+    pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 70);
+    assert_true(offered(&device, g, "matrix2") == PCO_NONE);
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
+    const uint32_t v = offered(&device, g, "matrix2"), rows = 4 * form->m, keys = 2 * form->n;
+    assert_int_equal(v != PCO_NONE, form->most > 0);
+    if (form->most) {
+        if (pco_gpu_sources[form->kernel]) {
+            lowered(&device, g, v, 0);
+            assert_int_equal(last.launches[last.count - 1].kernel, form->kernel);
+        }
+        const uint64_t line = (uint64_t)(form->depth + 15) / 16 * 32 + 16, value = 2 * form->most + 16;
+        limits->shared_memory =
+            (uint32_t)(rows * line + keys * more(line, value) + 4 * 2 * form->m * form->n * 4 + keys * 4);
+        assert_true(offered(&device, g, "matrix2") != PCO_NONE);
+        limits->shared_memory--;
+        assert_true(offered(&device, g, "matrix2") == PCO_NONE);
+        limits->shared_memory = 1 << 17;
+        const uint64_t lines = more(rows, keys) * (more((uint64_t)form->depth, form->most) / 8 + 2);
+        const uint64_t fill = (lines + LANES - 1) / LANES + 1, tiles = (70 + 2 * keys - 1) / keys;
+        limits->max_rounds = (uint32_t)(tiles * (3 * fill + 2 * ((uint64_t)form->depth / 8 + 3) + 64) + fill + 512);
+        assert_true(offered(&device, g, "matrix2") != PCO_NONE);
+        limits->max_rounds--;
+        assert_true(offered(&device, g, "matrix2") == PCO_NONE);
+        limits->max_rounds = 0;
+        limits->matrix_width = keys / 4;
+        assert_true(offered(&device, g, "matrix2") != PCO_NONE);
+        limits->matrix_width = keys / 4 - 1;
+        assert_true(offered(&device, g, "matrix2") == PCO_NONE);
+        limits->matrix_width = WIDTH;
+    }
+    forget(g);
+    for (int i = 1; i < 4; i++) {
+        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 70);
+        assert_true(offered(&device, g, "matrix2") == PCO_NONE);
+        forget(g);
+    }
+}
+
+static void test_attention_matrices2(void **state)
+{
+    static const matrix_form FORMS[] = {{16, 16, 16, 64, 64, GPU_KERNEL_attention_matrix2_4, 64},
+                                        {16, 16, 16, 40, 65, GPU_KERNEL_attention_matrix2_8, 128},
+                                        {16, 16, 16, 128, 129, GPU_KERNEL_attention_matrix2_16, 256},
+                                        {16, 16, 16, 256, 256, GPU_KERNEL_attention_matrix2_16, 256},
+                                        {16, 16, 16, 257, 64, 0, 0},
+                                        {16, 16, 16, 64, 257, 0, 0},
+                                        {8, 8, 8, 34, 32, GPU_KERNEL_attention_matrix2_4, 32},
+                                        {16, 8, 8, 64, 33, GPU_KERNEL_attention_matrix2_8, 64},
+                                        {16, 8, 16, 64, 32, 0, 0},
+                                        {16, 16, 8, 64, 32, 0, 0},
+                                        {32, 8, 8, 64, 32, 0, 0},
+                                        {8, 32, 32, 64, 32, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_matrix2(&FORMS[i]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention_matrices)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention_matrices),
+                                       cmocka_unit_test(test_attention_matrices2)};
     return cmocka_run_group_tests_name("edges_attention", tests, NULL, NULL);
 }
