@@ -193,6 +193,11 @@ static const struct {
     {"matmul_gemv_quant_1x8", "FOR_CPU", "a kernel for processors"},
     {"matmul_gemv_quant_integer_1x4", "FOR_CPU", "it has one form"},
     {"matmul_gemv_quant_integer_1x4", "A_T", "what it reads are records of integers, whatever they were made from"},
+    {"matmul_pairs_*", "[AB]_T", "products of f16 alone"},
+    {"matmul_pairs_*", "CLAMP",
+     "only kernels with tiles in registers look at it, and newer compilers keep what nobody does"},
+    {"matmul_pairs_64x64", "BIAS_T", "what becomes of a sum is the text of matmul_pairs_wide_64x64"},
+    {"matmul_pairs_64x64", "ACTIVATION", "what becomes of a sum is the text of matmul_pairs_wide_64x64"},
     {"attention_shared_256", "[QKM]", "elements are read as in attention_shared_64, whose tile alone is another"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };
@@ -325,6 +330,14 @@ static void test_parameters(void **state)
     assert_int_equal(missing, 0);
 }
 
+/* Has the build's compiler made a kernel of that name? */
+static bool is_in_build(const char *pattern)
+{
+    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
+        if (pco_gpu_sources[i] && fnmatch(pattern, pco_gpu_kernels[i].name, 0) == 0) return true;
+    return false;
+}
+
 /* An argument about a constant that takes two values, or is not there, is none. */
 static void test_arguments(void **state)
 {
@@ -334,6 +347,7 @@ static void test_arguments(void **state)
     constants_take(&device, NULL, BINDING, &constants);
     for (size_t i = 0; i < sizeof ARGUED / sizeof *ARGUED; i++) {
         uint32_t single = 0;
+        if (!is_in_build(ARGUED[i].kernel)) continue;
         for (uint32_t c = 0; c < constants.count; c++)
             single += constants.items[c].n_values == 1 && argued(&constants.items[c]) == ARGUED[i].why;
         if (!single) fail_msg("nothing to argue for: %s %s", ARGUED[i].kernel, ARGUED[i].constant);
