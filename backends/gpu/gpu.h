@@ -210,6 +210,10 @@ uint32_t pco_gpu_tunables(pco_device *device, uint32_t op, const char *variant, 
 pco_status pco_gpu_tune(pco_device *device, uint32_t op, const char *variant, const char *tunable, uint32_t value,
                         pco_error *err);
 
+/* Writes to `out`, for people, what a device of these features (PCO_FEATURE_*) has and kernels may not need (`met`,
+ * PCO_GPU_NEEDS_*), separated by ", "; "" for nothing. */
+void pco_gpu_not_in_build(uint32_t features, uint32_t met, char *out, size_t room);
+
 /* Fills info->edges: the workgroups, tiles and subgroup widths of the kernels on a device with these limits. */
 void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info);
 

@@ -213,16 +213,21 @@ static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const at
     return NULL;
 }
 
+/* What both kernels of cooperative matrices want: f16, four subgroups, and matrices of 16 rows and columns at most. */
+static int attention_has_matrices(const gpu_lowering *gpu)
+{
+    const uint32_t *matrix = gpu->limits->matrix;
+    return gpu_input(gpu, 0)->dtype == PCO_F16 && gpu_input(gpu, 1)->dtype == PCO_F16 && gpu_has_matrix_groups(gpu) &&
+           matrix[0] <= 16 && matrix[1] <= 16 && matrix[2] <= 16;
+}
+
 /* attention_matrix.kern: two by two subgroups, for f16 alone. Scores are f32, weights two f16, lines have a vector of
  * 16 bytes to spare, and each row has a number for each column of a matrix. */
 static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes *z, attention_tile *tile)
 {
     enum { KEYS = 32 };
     const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width, rows = 2 * matrix[0];
-    if (gpu_input(gpu, 0)->dtype != PCO_F16 || gpu_input(gpu, 1)->dtype != PCO_F16 || !gpu_has_matrix_groups(gpu) ||
-        matrix[0] > 16 || matrix[1] > 16 || matrix[2] > 16 || x % rows || x < KEYS ||
-        z->value_depth > 8 * 2 * matrix[1])
-        return 0;
+    if (!attention_has_matrices(gpu) || x % rows || x < KEYS || z->value_depth > 8 * 2 * matrix[1]) return 0;
     const uint32_t each = z->value_depth > 4 * 2 * matrix[1] ? 8 : z->value_depth > 2 * 2 * matrix[1] ? 4 : 2;
     const uint32_t depth = (uint32_t)gpu_div_up(z->depth, 16) * 32 + 16, values = each * 2 * matrix[1] * 2 + 16;
     const uint32_t kernel = each == 8   ? GPU_KERNEL_attention_matrix_8
@@ -241,9 +246,7 @@ static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes 
 static int attention_matrix2_tile(const gpu_lowering *gpu, const attention_sizes *z, attention_tile *tile)
 {
     const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width;
-    if (gpu_input(gpu, 0)->dtype != PCO_F16 || gpu_input(gpu, 1)->dtype != PCO_F16 || !gpu_has_matrix_groups(gpu) ||
-        matrix[0] > 16 || matrix[1] > 16 || matrix[1] != matrix[2] || z->value_depth > 16 * matrix[1])
-        return 0;
+    if (!attention_has_matrices(gpu) || matrix[1] != matrix[2] || z->value_depth > 16 * matrix[1]) return 0;
     const uint32_t rows = 4 * matrix[0], keys = 2 * matrix[1];
     if (x < keys) return 0; /* an invocation looks at a key */
     const uint32_t each = z->value_depth > 8 * matrix[1] ? 16 : z->value_depth > 4 * matrix[1] ? 8 : 4;
@@ -355,7 +358,7 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     const int many = z.keys >= ATTENTION_SPLIT_FROM && !gpu->limits->small_kernels;
     if (z.rows < ATTENTION_FEW_ROWS) return many && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
     /* Those of matrices are offered and judged, and not chosen: their smallest weights can be off by more than their
-     * bound (docs/numerics.md), and no GPU has been timed with it. */
+     * bound (docs/numerics.md), and no GPU has been timed with them. */
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 

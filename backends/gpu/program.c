@@ -137,20 +137,38 @@ static pco_status gpu_supports(pco_device *device, const pco_part *part, uint32_
     return gpu_explain(&gpu, name);
 }
 
-/* What plugin.h calls it; what is a property of compilers and not of devices (VECTOR_16) has no name there. */
+/* What kernels need, what plugin.h calls it, and what people read of a build that has no kernels with it, where some
+ * are written. What is a property of compilers and not of devices (VECTOR_16) has no name there. */
+static const struct {
+    uint32_t need, feature;
+    const char *words;
+} GPU_FEATURES[] = {
+    {PCO_GPU_NEEDS_F16, PCO_FEATURE_F16_ARITHMETIC, "fp16 arithmetic"},
+    {PCO_GPU_NEEDS_SUBGROUPS, PCO_FEATURE_SUBGROUPS, "subgroups"},
+    {PCO_GPU_NEEDS_STORAGE_16, PCO_FEATURE_STORAGE_16, NULL},
+    {PCO_GPU_NEEDS_COOPERATIVE_MATRIX, PCO_FEATURE_COOPERATIVE_MATRIX, "cooperative matrices"},
+    {PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, PCO_FEATURE_COOPERATIVE_MATRIX2, "cooperative matrices of the second kind"},
+    {PCO_GPU_NEEDS_INTEGER_DOT, PCO_FEATURE_INTEGER_DOT, "integer dot products"},
+    {PCO_GPU_NEEDS_MIXED_FLOAT_DOT, PCO_FEATURE_MIXED_FLOAT_DOT, "mixed float dot products"},
+};
+enum { GPU_N_FEATURES = sizeof GPU_FEATURES / sizeof *GPU_FEATURES };
+
 static uint32_t gpu_features(uint32_t needs)
 {
-    static const uint32_t FEATURES[][2] = {{PCO_GPU_NEEDS_SUBGROUPS, PCO_FEATURE_SUBGROUPS},
-                                           {PCO_GPU_NEEDS_STORAGE_16, PCO_FEATURE_STORAGE_16},
-                                           {PCO_GPU_NEEDS_F16, PCO_FEATURE_F16_ARITHMETIC},
-                                           {PCO_GPU_NEEDS_INTEGER_DOT, PCO_FEATURE_INTEGER_DOT},
-                                           {PCO_GPU_NEEDS_MIXED_FLOAT_DOT, PCO_FEATURE_MIXED_FLOAT_DOT},
-                                           {PCO_GPU_NEEDS_COOPERATIVE_MATRIX, PCO_FEATURE_COOPERATIVE_MATRIX},
-                                           {PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, PCO_FEATURE_COOPERATIVE_MATRIX2}};
     uint32_t features = 0;
-    for (uint32_t i = 0; i < sizeof FEATURES / sizeof *FEATURES; i++)
-        if (needs & FEATURES[i][0]) features |= FEATURES[i][1];
+    for (uint32_t i = 0; i < GPU_N_FEATURES; i++)
+        if (needs & GPU_FEATURES[i].need) features |= GPU_FEATURES[i].feature;
     return features;
+}
+
+void pco_gpu_not_in_build(uint32_t features, uint32_t met, char *out, size_t room)
+{
+    out[0] = 0;
+    for (uint32_t i = 0; i < GPU_N_FEATURES; i++) {
+        const size_t used = strlen(out);
+        if (features & GPU_FEATURES[i].feature && !(met & GPU_FEATURES[i].need) && GPU_FEATURES[i].words)
+            snprintf(out + used, room - used, "%s%s", used ? ", " : "", GPU_FEATURES[i].words);
+    }
 }
 
 static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t node, pco_variant *variants,

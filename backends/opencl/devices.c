@@ -351,25 +351,6 @@ pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_fac
 
 /* ---- description ------------------------------------------------------------------------------------- */
 
-/* `met`: what kernels may need, PCO_GPU_NEEDS_*. */
-static void ocl_not_in_build(uint32_t features, uint32_t met, char *out, size_t room)
-{
-    static const struct {
-        uint32_t feature, need;
-        const char *words;
-    } lacking[] = {
-        {PCO_FEATURE_F16_ARITHMETIC, PCO_GPU_NEEDS_F16, "fp16 arithmetic"},
-        {PCO_FEATURE_SUBGROUPS, PCO_GPU_NEEDS_SUBGROUPS, "subgroups"},
-        {PCO_FEATURE_INTEGER_DOT, PCO_GPU_NEEDS_INTEGER_DOT, "integer dot products"},
-    };
-    out[0] = 0;
-    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
-        size_t used = strlen(out);
-        if (features & lacking[i].feature && !(met & lacking[i].need))
-            snprintf(out + used, room - used, "%s%s", used ? ", " : "", lacking[i].words);
-    }
-}
-
 /* Objects of a platform with cl_khr_icd begin with a table of its driver's functions, in the order of CL/cl_icd.h;
  * other platforms are the library itself. */
 static void ocl_find_driver_file(const ocl_api *api, cl_platform_id platform, char *out, size_t room)
@@ -420,7 +401,7 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     uint64_t second = ocl_hash(facts.identity, "uuid", 4);
     memcpy(made.uuid, &facts.identity, 8);
     memcpy(made.uuid + 8, &second, 8);
-    ocl_not_in_build(facts.features, facts.limits.needs_met, made.not_in_build, sizeof made.not_in_build);
+    pco_gpu_not_in_build(facts.features, facts.limits.needs_met, made.not_in_build, sizeof made.not_in_build);
     pco_gpu_describe_edges(&facts.limits, &made);
     *info = made;
     return PCO_OK;

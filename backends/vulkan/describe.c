@@ -155,32 +155,6 @@ static void vk_describe_contract(vk_physical *physical)
     };
 }
 
-static uint32_t vk_build_has(uint32_t need)
-{
-    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
-        if (pco_gpu_kernels[i].needs & need && pco_gpu_codes[i].data) return 1;
-    return 0;
-}
-
-static void vk_not_in_build(uint32_t has, char *out, size_t room)
-{
-    static const struct {
-        uint32_t has, need;
-        const char *words;
-    } lacking[] = {
-        {VK_HAS_COOPERATIVE_MATRIX, PCO_GPU_NEEDS_COOPERATIVE_MATRIX, "cooperative matrices"},
-        {VK_HAS_COOPERATIVE_MATRIX2, PCO_GPU_NEEDS_COOPERATIVE_MATRIX2, "cooperative matrices of the second kind"},
-        {VK_HAS_INTEGER_DOT, PCO_GPU_NEEDS_INTEGER_DOT, "integer dot products"},
-        {VK_HAS_MIXED_FLOAT_DOT, PCO_GPU_NEEDS_MIXED_FLOAT_DOT, "mixed float dot products"},
-    };
-    out[0] = 0;
-    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
-        const size_t used = strlen(out);
-        if (has & lacking[i].has && !vk_build_has(lacking[i].need))
-            snprintf(out + used, room - used, "%s%s", used ? ", " : "", lacking[i].words);
-    }
-}
-
 static void vk_describe_features(vk_physical *physical, const vk_report *report)
 {
     pco_device_info *info = &physical->info;
@@ -212,10 +186,15 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
     if (report->float64) features |= PCO_FEATURE_F64;
     if (physical->timestamp_bits) features |= PCO_FEATURE_TIMESTAMPS;
     info->features = features;
-    for (uint32_t need = 1; need; need <<= 1) /* of a glslc that does not know it there is no code */
-        if (needs & need && vk_build_has(need)) physical->limits.needs_met |= need;
-
-    vk_not_in_build(has, info->not_in_build, sizeof info->not_in_build);
+    /* Of a glslc that does not know a feature there is no code. */
+    uint32_t built = 0;
+    for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
+        if (pco_gpu_codes[i].data) built |= pco_gpu_kernels[i].needs;
+    physical->limits.needs_met |= needs & built;
+    /* All kernels do without the others: no row needs f16 arithmetic, and every glslc knows subgroups. */
+    const uint32_t told = PCO_FEATURE_COOPERATIVE_MATRIX | PCO_FEATURE_COOPERATIVE_MATRIX2 | PCO_FEATURE_INTEGER_DOT |
+                          PCO_FEATURE_MIXED_FLOAT_DOT;
+    pco_gpu_not_in_build(features & told, built, info->not_in_build, sizeof info->not_in_build);
 }
 
 /* GPUs of phones and small boards: Adreno has 192 registers for an invocation, but few waves where it takes so many,

@@ -165,7 +165,12 @@ static int described_attends(pco_device *device, const char *name, int64_t depth
     pco_variant variants[32];
     int found = 0;
     const uint32_t n = pco_gpu_program_api.variants(device, &part, 0, variants, 32);
-    for (uint32_t v = 0; v < n; v++) found |= strcmp(variants[v].name, name) == 0;
+    for (uint32_t v = 0; v < n; v++) {
+        if (strcmp(variants[v].name, name) != 0) continue;
+        found = 1;
+        const uint32_t second = strcmp(name, "matrix2") == 0 ? PCO_FEATURE_COOPERATIVE_MATRIX2 : 0;
+        assert_int_equal(variants[v].needs, PCO_FEATURE_COOPERATIVE_MATRIX | second);
+    }
     return found;
 }
 
