@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Compiles all kernels of a folder with both compilers, warnings as errors:
 
-    check.py shaders [--target vulkan|opencl] [--glslc glslc] [--newer glslc] [--clang clang] [--lacks NEED ...]
+    check.py shaders [--target vulkan|opencl] [--glslc glslc] [--newer glslc] [--clang clang]
                      [--only PATTERN ...]
 
 glslc -Werror compiles the Vulkan side, and leaves out what the build leaves out (embed.py); clang -x cl -cl-std=CL1.2
 -Wall -Wextra -Werror parses the OpenCL side with specialisation constants at their initial values, and VECTOR_16 for
 the rows that need it, as the plugin gives it; rows that need INTEGER_DOT also as OpenCL C 3.0 with BYTES, and those
-that need MIXED_FLOAT_DOT for one of AMD's GPUs with DOT2_AMD. Rows with other PCO_GPU_NEEDS_* than these and F16 are
-Vulkan only. Exit status 1 names the kernels that fail, 77 says that there is no clang.
+that need MIXED_FLOAT_DOT for one of AMD's GPUs with DOT2_AMD. Each side has the rows that its language has words for
+(LACKS of embed.py). Exit status 1 names the kernels that fail, 77 says that there is no clang.
 """
 
 import argparse
@@ -23,7 +23,6 @@ import tempfile
 
 import embed
 
-OPENCL_HAS = {'F16', 'VECTOR_16', 'INTEGER_DOT', 'MIXED_FLOAT_DOT'}
 SPEC = re.compile(r'^SPEC\(\s*(\d+)\s*,\s*\w+\s*,\s*(-?\w+)\s*\)', re.MULTILINE)
 
 
@@ -63,7 +62,6 @@ def main():
     parser.add_argument('--glslc', default='glslc')
     parser.add_argument('--newer', metavar='GLSLC', help='for rows that the other cannot compile')
     parser.add_argument('--clang', default='clang')
-    parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--only', action='append', metavar='PATTERN')
     args = parser.parse_args()
 
@@ -71,11 +69,11 @@ def main():
         print(f'{args.clang} is not here')
         return 77
     kernels = [kernel for kernel in embed.read_table(args.folder)
-               if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
+               if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*'])]
     sources = embed.Sources(args.folder)
     opencl = [kernel for kernel in kernels
-              if args.target != 'vulkan' and not set(kernel.interface.needs) - OPENCL_HAS]
-    vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(['VECTOR_16'])]
+              if args.target != 'vulkan' and not kernel.needs_any(embed.LACKS['opencl'])]
+    vulkan = [kernel for kernel in kernels if args.target != 'opencl' and not kernel.needs_any(embed.LACKS['spirv'])]
     vulkan = [(kernel, glslc) for kernel, glslc in zip(vulkan, embed.compilers(args, vulkan, sources)) if glslc]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = [pool.submit(check_vulkan, kernel, sources, glslc, folder) for kernel, glslc in vulkan]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles all kernels of a folder into one C file. Run by Meson, or by hand:
 
-    embed.py spirv  shaders kernels_spirv.c  --glslc glslc [--newer glslc] [--lacks NEED ...] [--depfile FILE]
+    embed.py spirv  shaders kernels_spirv.c  --glslc glslc [--newer glslc] [--depfile FILE]
     embed.py opencl shaders kernels_opencl.c [--depfile FILE]
     embed.py header shaders kernels.h        [--depfile FILE]
 
@@ -14,9 +14,9 @@ The kernels are the files *.kern, in the order of their names, in the forms that
 
 A row's index is its number, the same in all plugins. The header has the numbers of the rows, and what interface.py
 makes of their declarations. The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and
-pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks names gets neither code nor
-source. One that this glslc turns out to be unable to compile is left to the newer one, if there is one and it can; else
-it is not built either, and a line says so. A kernel that does not compile stops the build.
+pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) for which the language has no words (LACKS)
+gets neither code nor source. One that this glslc turns out to be unable to compile is left to the newer one, if there is
+one and it can; else it is not built either, and a line says so. A kernel that does not compile stops the build.
 """
 
 import argparse
@@ -35,6 +35,7 @@ import interface as declarations
 ROW = re.compile(r'^COMPILED(_QUANT)?\((\w+)(?:, *([^()\n]+))?\)[ \t]*(?://.*)?\n', re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
+LACKS = {'spirv': ['VECTOR_16'], 'opencl': ['SUBGROUPS', 'COOPERATIVE_MATRIX', 'COOPERATIVE_MATRIX2']}
 
 
 class Kernel:
@@ -338,24 +339,24 @@ def features_lacking(kernels, sources, glslc, known):
     return lacking
 
 
-def compilers(args, kernels, sources):
+def compilers(args, kernels, sources, lacks=tuple(LACKS['spirv'])):
     """The glslc of each row, None where none can; says what is left out."""
-    lacking = features_lacking(kernels, sources, args.glslc, args.lacks)
+    lacking = features_lacking(kernels, sources, args.glslc, lacks)
     still = lacking
     if args.newer and lacking:
         others = {need for kernel in kernels for need in kernel.interface.needs} - set(lacking)
-        still = features_lacking(kernels, sources, args.newer, others | set(args.lacks))
+        still = features_lacking(kernels, sources, args.newer, others | set(lacks))
     for feature in still:
         rows = ', '.join(kernel.name for kernel in kernels if feature in kernel.interface.needs)
         print(f'{args.newer or args.glslc} lacks {feature}: the Vulkan plugin is built without {rows}', file=sys.stderr)
-    return [None if kernel.needs_any(args.lacks + still) else args.newer if kernel.needs_any(lacking) else args.glslc
+    return [None if kernel.needs_any([*lacks, *still]) else args.newer if kernel.needs_any(lacking) else args.glslc
             for kernel in kernels]
 
 
 def write_code(args, kernels, sources):
     build = glsl_text if args.target == 'spirv' else opencl_text
     texts = [build(kernel, sources) for kernel in kernels]
-    codes = [None if kernel.needs_any(args.lacks) else text for kernel, text in zip(kernels, texts)]
+    codes = [None if kernel.needs_any(LACKS[args.target]) else text for kernel, text in zip(kernels, texts)]
     if args.target == 'spirv':
         by = compilers(args, kernels, sources)
         kept = Kept(args.out + '.kept', set(by) - {None})
@@ -378,7 +379,6 @@ def main():
     parser.add_argument('out')
     parser.add_argument('--glslc', default='glslc')
     parser.add_argument('--newer', metavar='GLSLC', help='for rows that the other cannot compile')
-    parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--depfile')
     args = parser.parse_args()
 

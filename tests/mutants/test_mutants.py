@@ -112,6 +112,16 @@ class Mutants(unittest.TestCase):
             patterns = sources.VARIANTS.get(file, ['*'])
             self.assertTrue(any(fnmatch.fnmatch(variant, pattern) for pattern in patterns), f'{file}: {variant}')
 
+    def test_a_backend_without_words(self):
+        """A file whose rows a language has no words for has no code there: PoCL judges no kernel for matrix units."""
+        if 'PORTICO' not in os.environ:
+            self.skipTest('PORTICO is not set')
+        for language, backend in (('spirv', 'vulkan'), ('opencl', 'opencl')):
+            coded = plugins.files_with_code(backend, os.path.dirname(os.environ['PORTICO']))
+            beyond = sources.files_that_need(sources.embed.LACKS[language])
+            self.assertTrue(beyond)
+            self.assertFalse(coded & beyond, backend)
+
     def test_reach(self):
         """Samples of what the sources are read for."""
         line = sources.read(f'{sources.SHADERS}/functions.inc').split('\n').index('FUNCTION float pco_erf(float x)') + 1

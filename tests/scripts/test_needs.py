@@ -40,7 +40,7 @@ class Needs(unittest.TestCase):
     def compilers(self, glslc, newer=None, lacks=()):
         said = io.StringIO()
         with contextlib.redirect_stderr(said):
-            found = embed.compilers(argparse.Namespace(glslc=glslc, newer=newer, lacks=list(lacks)), self.kernels, self.sources)
+            found = embed.compilers(argparse.Namespace(glslc=glslc, newer=newer), self.kernels, self.sources, lacks)
         return dict(zip((kernel.name for kernel in self.kernels), found)), said.getvalue()
 
     def of(self, feature):
