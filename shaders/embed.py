@@ -74,6 +74,7 @@ class Kernel:
         """The row of pco_gpu_kernels; `text` is what its hash is of."""
         bindings = ', '.join('PCO_GPU_NO_BINDING' if at is None else str(at) for at in self.bindings)
         return (f'{{"{self.name}", "{self.file}", "{self.defines}", {len(self.interface.buffers)}, '
+                f'{self.interface.writable():#x}u, '
                 f'{declarations.FIRST_SPEC + len(self.interface.specs)}, {self.interface.n_parameters()}, {self.needs()}, '
                 f'0x{fnv1a(text.encode()):016x}u, {self.number}, {{{bindings}}}}}')
 

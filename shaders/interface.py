@@ -35,6 +35,10 @@ class Interface:
         self.loads = []  # of parameters into variables: statements
         self.operations = []  # that the kernel has to know
 
+    def writable(self):
+        """A bit for each buffer that is declared for writing."""
+        return sum(1 << i for i, (access, _) in enumerate(self.buffers) if access.startswith('WRITE'))
+
     def n_parameters(self):
         return sum(count or 1 for _, _, count in self.parameters)
 

@@ -40,7 +40,8 @@ typedef struct pco_gpu_kernel {
     const char *file;    /* "unary.kern" */
     const char *defines; /* "-DTM=8 -DTN=4" or "" */
     uint32_t n_bindings;
-    uint32_t n_specs; /* with the workgroup size, which is 0, 1, 2 */
+    uint32_t writable; /* a bit for each binding that it declares for writing */
+    uint32_t n_specs;  /* with the workgroup size, which is 0, 1, 2 */
     uint32_t n_params;
     uint32_t needs;                         /* PCO_GPU_NEEDS_* */
     uint64_t hash;                          /* of dialect, file and defines */

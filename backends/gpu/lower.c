@@ -168,6 +168,11 @@ static uint32_t gpu_binding_of(const pco_gpu_dispatch *d, uint32_t buffer)
 
 int gpu_has_buffer(const pco_gpu_dispatch *d, uint32_t buffer) { return gpu_binding_of(d, buffer) < d->n_bindings; }
 
+static int gpu_may_write(const gpu_lowering *gpu, const pco_gpu_dispatch *d, uint32_t binding)
+{
+    return gpu_row(gpu, d->kernel)->writable >> binding & 1;
+}
+
 /* Binds bytes [first, first + bytes) of a place; returns the distance from the window's beginning. */
 static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, pco_place place, const char *name,
                          uint64_t first, uint64_t bytes, uint32_t write)
@@ -176,6 +181,10 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer
     if (binding >= d->n_bindings) {
         gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u", gpu_row(gpu, d->kernel)->name,
                  buffer & 0xff, buffer >> 8);
+        return 0;
+    }
+    if (write && !gpu_may_write(gpu, d, binding)) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s only reads binding %u", gpu_row(gpu, d->kernel)->name, binding);
         return 0;
     }
     if (bytes == 0) return 0;
@@ -306,20 +315,23 @@ static pco_status gpu_grow(gpu_lowering *gpu)
     return PCO_OK;
 }
 
-/* Bindings that this dispatch leaves unused get a buffer all the same. One that the dispatch writes, if there is one:
- * one declared for writing counts as written, and for that memory the barriers are there. */
+/* Bindings that this dispatch leaves unused get a buffer all the same: of what it does bind, the first that is written
+ * or the first that is read, as the kernel declares the unused one. A validation layer goes by the declaration, and by
+ * whole windows, which begin at an aligned offset: one that is declared for reading and sees what is written here would
+ * read what the dispatch before it has written in front of that, and one declared for writing would write an operand.
+ */
 static pco_status gpu_fill_bindings(gpu_lowering *gpu, pco_gpu_dispatch *d)
 {
-    uint32_t good = d->n_bindings;
-    for (uint32_t binding = 0; binding < d->n_bindings; binding++) {
-        if (d->bindings[binding].bytes && (good == d->n_bindings || d->bindings[binding].write)) good = binding;
-    }
+    uint32_t good[2] = {PCO_NONE, PCO_NONE}; /* read, written */
+    for (uint32_t binding = d->n_bindings; binding-- > 0;)
+        if (d->bindings[binding].bytes) good[d->bindings[binding].write != 0] = binding;
     for (uint32_t binding = 0; binding < d->n_bindings; binding++) {
         if (d->bindings[binding].bytes) continue;
-        if (good == d->n_bindings) {
+        const int write = gpu_may_write(gpu, d, binding);
+        const uint32_t from = good[write] != PCO_NONE ? good[write] : good[!write];
+        if (from == PCO_NONE)
             return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", gpu_row(gpu, d->kernel)->name);
-        }
-        gpu_see_again(gpu, d, binding, good);
+        gpu_see_again(gpu, d, binding, from);
     }
     return PCO_OK;
 }

@@ -158,6 +158,7 @@ static uint32_t own_kernel(gpu_lowering *gpu, const own_text *own, const pco_op_
         snprintf(text, bytes + 1, "%.*s%s%s%s%s", (int)pco_gpu_prelude.bytes, (const char *)pco_gpu_prelude.data,
                  own->text, arrays, LINE, declaration->kernel);
         const pco_gpu_kernel row = {.n_bindings = own->n_bindings,
+                                    .writable = own->first_output == PCO_NONE ? 0 : ~UINT32_C(0) << own->first_output,
                                     .n_specs = 3,
                                     .n_params = own->n_params,
                                     .hash = own_hash(UINT64_C(0xcbf29ce484222325), text, bytes),

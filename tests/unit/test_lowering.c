@@ -294,8 +294,9 @@ static void test_making(void **state)
     }
 }
 
-/* A binding that a launch has no use for sees what another does, read only, and of those a written one. Names of
- * another kernel's buffers, constants and parameters are no names. */
+/* A binding that a launch has no use for sees what another does, read only: one that the kernel declares for reading
+ * what is read, the other what is written, if there is such a one. Names of another kernel's buffers, constants and
+ * parameters are no names. */
 static void test_names(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void test_names(void **state)
         static const uint32_t BUFFERS[4] = {GPU_where_c, GPU_where_a, GPU_where_b, GPU_where_y};
         for (uint32_t i = 0; i < 4; i++) {
             assert_true(gpu_has_buffer(&d, BUFFERS[i]));
-            if (n >> i & 1) gpu_bind_elements(&s.gpu, &d, BUFFERS[i], i & 1 ? 0 : 2, i * 3, 4 + i, n >> 4 == i);
+            if (n >> i & 1) gpu_bind_elements(&s.gpu, &d, BUFFERS[i], i & 1 ? 0 : 2, i * 3, 4 + i, i == 3 && n & 16);
         }
         const pco_gpu_dispatch before = d;
         const pco_status status = gpu_emit(&s.gpu, &d, 1);
@@ -324,10 +325,13 @@ static void test_names(void **state)
         for (uint32_t i = 0; i < 4 && !status; i++) {
             const pco_gpu_binding *got = &s.list.dispatches[0].bindings[i];
             const gpu_range *range = &s.list.ranges[0][i];
-            uint32_t from = i, good = 4;
-            for (uint32_t k = 0; k < 4; k++)
-                if (before.bindings[k].bytes && (good == 4 || before.bindings[k].write)) good = k;
-            if (!(n >> i & 1)) from = good;
+            const uint32_t like = i == 3; /* y alone is declared for writing */
+            uint32_t from = i;
+            for (uint32_t k = 0; k < 8 && !(n >> i & 1); k++) { /* those of the same kind first */
+                if (!before.bindings[k % 4].bytes || (k < 4 && before.bindings[k].write != like)) continue;
+                from = k % 4;
+                break;
+            }
             assert_true(got->offset == before.bindings[from].offset && got->bytes == before.bindings[from].bytes &&
                         got->buffer == before.bindings[from].buffer);
             assert_int_equal(got->write, from == i ? before.bindings[i].write : 0);
@@ -335,7 +339,7 @@ static void test_names(void **state)
         }
         scene_clear(&s);
     }
-    for (int wrong = 0; wrong < 6; wrong++) {
+    for (int wrong = 0; wrong < 7; wrong++) {
         scene s;
         pco_gpu_dispatch d;
         scene_make(&s);
@@ -347,7 +351,15 @@ static void test_names(void **state)
         if (wrong == 3) gpu_set_params(&s.gpu, &d, where, .n = 1);
         if (wrong == 4) gpu_bind_elements(&s.gpu, &d, GPU_iota_y, 0, 0, 4, 1);
         if (wrong == 5) gpu_bind_again(&s.gpu, &d, GPU_fill_y, GPU_iota_y);
-        gpu_bind_elements(&s.gpu, &d, GPU_fill_y, 0, 0, 4, 1);
+        if (wrong == 6) {
+            gpu_begin(&s.gpu, &d, GPU_KERNEL_where, 32, 1, 1);
+            gpu_set_specs(&s.gpu, &d, where, .x = 5);
+            gpu_set_params(&s.gpu, &d, where, .n_all = 9);
+            gpu_bind_elements(&s.gpu, &d, GPU_where_c, 2, 0, 4, 1); /* which it only reads */
+            gpu_bind_elements(&s.gpu, &d, GPU_where_y, 0, 0, 4, 1);
+        } else {
+            gpu_bind_elements(&s.gpu, &d, GPU_fill_y, 0, 0, 4, 1);
+        }
         assert_int_equal(gpu_emit(&s.gpu, &d, 1), PCO_ERROR_INTERNAL);
         assert_int_equal(s.list.count, 0);
         scene_clear(&s);
