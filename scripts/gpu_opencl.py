@@ -117,7 +117,8 @@ def compile_on(name, arguments, folder):
                    "--tier", arguments.tier, *(["--ops", arguments.ops] if arguments.ops else [])]
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PORTICO_", "OCL_ICD", "VK_"))}
         kept |= {"LD_PRELOAD": str(library), "PCO_EMULATOR": "exec " + shlex.join(str(word) for word in compiler),
-                 "PCO_EMULATOR_NAME": words, "PCO_EMULATOR_DRIVER": driver, "PCO_EMULATOR_EXTENSIONS": extensions,
+                 "PCO_EMULATOR_NAME": target if kind == "amd" else words,  # as ROCm calls it
+                  "PCO_EMULATOR_DRIVER": driver, "PCO_EMULATOR_EXTENSIONS": extensions,
                  "PORTICO_CACHE_DIR": "", "PORTICO_SELF_TEST": "off", "VK_DRIVER_FILES": "/nonexistent"}
         done = subprocess.run(command, env=kept, capture_output=True, text=True, check=False)
         try:
