@@ -44,8 +44,7 @@ static const pco_plugin PLUGIN = {.size = sizeof PLUGIN, .program = &pco_gpu_pro
 static pco_device device_of(int processor)
 {
     pco_device device = gpu_device(&DRIVER, 32, 32, 0);
-    device.gpu.limits.is_opencl = pco_gpu_sources[GPU_KERNEL_matmul_vector_8x16] != NULL;
-    if (device.gpu.limits.is_opencl) device.gpu.limits.needs_met = processor ? PCO_GPU_NEEDS_VECTOR_16 : 0;
+    if (device.gpu.limits.is_opencl && processor) device.gpu.limits.needs_met = PCO_GPU_NEEDS_VECTOR_16;
     if (processor) device.gpu.limits.type = PCO_DEVICE_SOFTWARE;
     return device;
 }
