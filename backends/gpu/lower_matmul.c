@@ -462,6 +462,17 @@ static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, uint32_t
 
 /* ---- parts of k side by side ---- */
 
+/* The batch entries of a view of two dimensions at most; the outermost of three is the parts'. */
+static void matmul_box_batches(const gpu_view *view, matmul_box *box)
+{
+    for (uint32_t d = 0; d < view->rank; d++) {
+        const uint32_t to = d + MATMUL_BATCH_DIMS - view->rank;
+        box->batch[to] = view->size[d];
+        box->step_a[to] = view->size[d] > 1 ? view->stride[0][d] : 0;
+        box->step_b[to] = view->size[d] > 1 ? view->stride[1][d] : 0;
+    }
+}
+
 /* Of `part` terms each; the last one may be shorter, and is a dispatch of its own then. */
 static pco_status matmul_side_by_side(gpu_lowering *gpu, gpu_matmul p, uint64_t part)
 {
@@ -472,12 +483,7 @@ static pco_status matmul_side_by_side(gpu_lowering *gpu, gpu_matmul p, uint64_t 
     p.in_y = 0;
     box.step_a[0] = (int64_t)(p.trans_a ? part * p.lda : part);
     box.step_b[0] = (int64_t)(p.trans_b ? part : part * p.ldb);
-    for (uint32_t d = 0; d < view->rank; d++) {
-        const uint32_t to = d + MATMUL_BATCH_DIMS - view->rank;
-        box.batch[to] = view->size[d];
-        box.step_a[to] = view->size[d] > 1 ? view->stride[0][d] : 0;
-        box.step_b[to] = view->size[d] > 1 ? view->stride[1][d] : 0;
-    }
+    matmul_box_batches(view, &box);
     matmul_cut(gpu, &p, box);
     if (done < p.k && gpu->status == PCO_OK) {
         box.batch[0] = 1;
@@ -490,6 +496,51 @@ static pco_status matmul_side_by_side(gpu_lowering *gpu, gpu_matmul p, uint64_t 
     return gpu->status ? gpu->status : matmul_finish(gpu, &p, (uint32_t)gpu_div_up(p.k, part));
 }
 
+/* ---- the same share of all terms for each workgroup ---- */
+
+/* All columns and all batch entries at once, with sums of as many parts as a tile can have. Returns the kernel. */
+static gpu_matmul_kernel matmul_stream_box(const gpu_lowering *gpu, const gpu_matmul *p, int wide, matmul_box *box)
+{
+    const gpu_view *view = &p->batch;
+    const gpu_matmul_kernel kernel = gpu_matmul_pick(gpu, p, p->m, p->n, wide);
+    *box = (matmul_box){.batch = {gpu_matmul_stream(gpu, p, &kernel).parts, 1, 1}, .m1 = p->m, .n1 = p->n, .k1 = p->k};
+    matmul_box_batches(view, box);
+    return kernel;
+}
+
+/* Do the windows of all that fit, so that nothing has to be cut? */
+static int matmul_streams(const gpu_lowering *gpu, gpu_matmul p)
+{
+    int fits = 1;
+    p.variant = GPU_MATMUL_STREAM;
+    p.raw = 1;
+    for (int wide = 0; wide < 2; wide++) {
+        matmul_box box;
+        int y_fits;
+        matmul_stream_box(gpu, &p, wide, &box);
+        fits = fits && matmul_fits(gpu, &p, &box, &y_fits);
+    }
+    return fits;
+}
+
+static pco_status matmul_stream(gpu_lowering *gpu, gpu_matmul p)
+{
+    pco_gpu_dispatch d;
+    gpu_matmul_params params;
+    matmul_box box;
+    p.raw = 1;
+    p.in_y = 0;
+    gpu_matmul_kernel kernel = matmul_stream_box(gpu, &p, 1, &box);
+    if (!matmul_fill(gpu, &p, &box, &kernel, &d, &params)) {
+        kernel = matmul_stream_box(gpu, &p, 0, &box);
+        matmul_fill(gpu, &p, &box, &kernel, &d, &params);
+    }
+    gpu_set_params_from(gpu, &d, matmul, &params);
+    const gpu_matmul_shares shares = gpu_matmul_stream(gpu, &p, &kernel);
+    gpu_emit_grid(gpu, &d, shares.groups, gpu_div_up(p.m, kernel.rows), box.batch[1] * box.batch[2]);
+    return gpu->status ? gpu->status : matmul_finish(gpu, &p, (uint32_t)shares.parts);
+}
+
 static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
 {
     gpu_matmul p = matmul_read(gpu);
@@ -500,6 +551,7 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
         p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP || p.variant == GPU_MATMUL_DOT;
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (part < p.k) return matmul_side_by_side(gpu, p, part);
+    if (p.variant == GPU_MATMUL_STREAM) return matmul_stream(gpu, p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
     const uint64_t terms = gpu_min(gpu_matmul_terms(gpu, &p), matmul_chain(&p));
     const int crowded = gpu_matmul_pick(gpu, &p, p.m, p.n, 1).four && (p.bias_type >= 0 || p.c != PCO_NONE);
@@ -534,7 +586,7 @@ static pco_status gpu_supports_matmul(gpu_lowering *gpu)
 static int gpu_eligible_matmul(const gpu_lowering *gpu, uint32_t variant)
 {
     const gpu_matmul p = matmul_read(gpu);
-    return gpu_matmul_can(gpu, &p, variant);
+    return gpu_matmul_can(gpu, &p, variant) && (variant != GPU_MATMUL_STREAM || matmul_streams(gpu, p));
 }
 
 static uint32_t gpu_choose_matmul(const gpu_lowering *gpu)

@@ -17,6 +17,7 @@ enum {
     GPU_MATMUL_INTEGER,
     GPU_MATMUL_GEMV_SPLIT,   /* GPU_MATMUL_GEMV for parts of K side by side, */
     GPU_MATMUL_SHARED_SPLIT, /* and GPU_MATMUL_SHARED */
+    GPU_MATMUL_STREAM,       /* few rows: the same share of all terms of a row of tiles for each workgroup */
     GPU_MATMUL_VARIANTS
 };
 
@@ -68,6 +69,7 @@ enum { GPU_DOT_WORKGROUP = 0 };
 enum { GPU_MATRIX_MATRICES = 0 };
 enum { GPU_INTEGER_LANES = 0 };
 enum { GPU_SPLIT_PARTS = 0 };
+enum { GPU_STREAM_SHARES = 0, GPU_STREAM_LANES = 1 };
 
 /* Numbers of a in a record of shaders/integer.inc, and its bytes. */
 enum { GPU_INTEGER_BLOCK = 32, GPU_INTEGER_BYTES = 352 };
@@ -88,5 +90,14 @@ uint32_t gpu_matmul_base(uint32_t variant);
 uint64_t gpu_matmul_part_of(const gpu_matmul *p, uint32_t parts);
 /* The same for p->variant; K where it does not split it. */
 uint64_t gpu_matmul_part(const gpu_lowering *gpu, const gpu_matmul *p);
+
+/* Stream-k (shaders/matmul_gemv.kern, STREAM): terms of all tiles of columns behind each other, in blocks. Where a
+ * share ends, and so the order of a row's sum, depends on K, N and the tunable, never on other rows. */
+enum { GPU_STREAM_BLOCK = 64 };
+typedef struct gpu_matmul_shares {
+    uint64_t groups, blocks; /* workgroups, and blocks that each has, but for the last, which may have fewer */
+    uint64_t parts;          /* workgroups that one tile's sums come from, at most */
+} gpu_matmul_shares;
+gpu_matmul_shares gpu_matmul_stream(const gpu_lowering *gpu, const gpu_matmul *p, const gpu_matmul_kernel *kernel);
 
 #endif

@@ -42,6 +42,8 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
                             .constants = {[GPU_INTEGER_LANES] = {"lanes", 32, {8, 16, 32, 64}}}},
     [GPU_MATMUL_GEMV_SPLIT] = {"gemv_split", .constants = {[GPU_SPLIT_PARTS] = {"parts", 4, {2, 4, 8, 16}}}},
     [GPU_MATMUL_SHARED_SPLIT] = {"shared_split", .constants = {[GPU_SPLIT_PARTS] = {"parts", 4, {2, 4, 8, 16}}}},
+    [GPU_MATMUL_STREAM] = {"stream", .constants = {[GPU_STREAM_SHARES] = {"shares", 64, {16, 64, 128, 512}},
+                                                   [GPU_STREAM_LANES] = {"lanes", 32, {16, 32, 64}}}},
 };
 
 uint32_t gpu_matmul_base(uint32_t variant)
@@ -279,6 +281,25 @@ static gpu_matmul_kernel matmul_integer(const gpu_lowering *gpu, const gpu_matmu
     return k;
 }
 
+/* A workgroup's lanes share the columns of one tile at a time. */
+static gpu_matmul_kernel matmul_stream(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
+{
+    gpu_matmul_kernel k = !wide      ? matmul_tile(GPU_KERNEL_matmul_stream_1x2, 1, 2, 0)
+                          : p->m > 1 ? matmul_tile(GPU_KERNEL_matmul_stream_wide_4x4, 4, 4, 1)
+                                     : matmul_tile(GPU_KERNEL_matmul_stream_wide_1x4, 1, 4, 1);
+    k.local_x = matmul_tuned(gpu, GPU_MATMUL_STREAM, GPU_STREAM_LANES);
+    k.local_y = k.grid_x = k.grid_y = 1;
+    k.for_cpu = (uint32_t)gpu->software;
+    return k;
+}
+
+gpu_matmul_shares gpu_matmul_stream(const gpu_lowering *gpu, const gpu_matmul *p, const gpu_matmul_kernel *kernel)
+{
+    const uint64_t blocks = gpu_div_up(p->k, GPU_STREAM_BLOCK), all = gpu_div_up(p->n, kernel->columns) * blocks,
+                   share = gpu_div_up(all, matmul_tuned(gpu, GPU_MATMUL_STREAM, GPU_STREAM_SHARES));
+    return (gpu_matmul_shares){gpu_div_up(all, share), share, (blocks + share - 2) / share + 1};
+}
+
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
     const int aligned = wide && matmul_may_be_wide(p);
@@ -291,6 +312,7 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     case GPU_MATMUL_DOT: return matmul_dot(gpu, p);
     case GPU_MATMUL_MATRIX: return matmul_matrix(gpu, m, n, aligned);
     case GPU_MATMUL_INTEGER: return matmul_integer(gpu, p);
+    case GPU_MATMUL_STREAM: return matmul_stream(gpu, p, aligned);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
     default: return matmul_naive(gpu, p);
@@ -347,6 +369,27 @@ static int matmul_can_split(const gpu_lowering *gpu, const gpu_matmul *p, uint32
            p->total <= gpu_window(gpu, 4) / gpu_div_up(p->k, part) && gpu_matmul_can(gpu, p, gpu_matmul_base(variant));
 }
 
+/* Few rows of floats, a sum that has several blocks, and room for all sums of all parts at once. An invocation goes
+ * over the blocks of its share, and with each tile that ends in there over the workgroup's sums. */
+static int matmul_can_stream(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    if (p->quantised || p->trans_a || !p->trans_b || p->m > 16 || p->k <= GPU_STREAM_BLOCK || p->batch.rank > 2 ||
+        !gpu_matmul_whole(gpu, p) || gpu_smallest_tiles(gpu->limits) || gpu->limits->max_workgroup < 64)
+        return 0;
+    for (int wide = 0; wide < 2; wide++) {
+        const gpu_matmul_kernel kernel = matmul_stream(gpu, p, wide);
+        const gpu_matmul_shares shares = gpu_matmul_stream(gpu, p, &kernel);
+        const uint64_t tiles = gpu_min(shares.blocks / gpu_div_up(p->k, GPU_STREAM_BLOCK), shares.blocks) + 2,
+                       rows = gpu_div_up(kernel.rows * kernel.columns, kernel.local_x);
+        if (p->total > gpu_window(gpu, 4) / shares.parts || shares.groups > gpu->limits->max_groups[0] ||
+            shares.blocks * shares.groups >> 25 ||
+            !gpu_rounds_fit(gpu, shares.blocks * (GPU_STREAM_BLOCK / 4 / kernel.local_x + 1) +
+                                     tiles * (rows * (kernel.local_x + shares.parts + 1) + 8)))
+            return 0;
+    }
+    return 1;
+}
+
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
 {
     if (gpu_matmul_base(variant) != variant) return matmul_can_split(gpu, p, variant);
@@ -366,6 +409,7 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
     case GPU_MATMUL_MATRIX: return matmul_can_matrix(gpu, p);
+    case GPU_MATMUL_STREAM: return matmul_can_stream(gpu, p);
     case GPU_MATMUL_INTEGER:
         return p->quantised && !smallest && p->trans_b && !p->trans_a && gpu->limits->max_workgroup >= 64 &&
                gpu_matmul_integer_bytes(gpu, p) <= gpu_window(gpu, 1) - 64;

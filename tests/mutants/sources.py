@@ -19,9 +19,9 @@ WORD = re.compile(r'[A-Za-z_]\w*')
 # Kernel files of which variants of the op are made (all that match), and no others; what finishes a matmul is the same for
 # all. test_mutants.py asks the plugin.
 VARIANTS = {'matmul_naive.kern': ['naive'], 'matmul_register.kern': ['register*'], 'matmul_shared.kern': ['shared*'],
-            'matmul_gemv.kern': ['gemv*', 'integer'], 'matmul_matrix.kern': ['matrix'],
+            'matmul_gemv.kern': ['gemv*', 'integer', 'stream'], 'matmul_matrix.kern': ['matrix'],
             'matmul_pairs.kern': ['pairs'], 'matmul_dot.kern': ['dot'], 'matmul_vector.kern': ['vector'],
-            'matmul_finish.kern': ['naive', '*split'], 'integer_split.kern': ['integer'],
+            'matmul_finish.kern': ['naive', '*split', 'stream'], 'integer_split.kern': ['integer'],
             'attention_rows.kern': ['rows'], 'attention_tiled.kern': ['tiled'], 'attention_shared.kern': ['tiled@gpu'],
             'attention_matrix.kern': ['matrix'], 'attention_matrix2.kern': ['matrix2']}
 WITH_VARIANTS = ['matmul', 'scaled_dot_product_attention']

@@ -198,6 +198,7 @@ static const struct {
      "only kernels with tiles in registers look at it, and newer compilers keep what nobody does"},
     {"matmul_pairs_64x64", "BIAS_T", "what becomes of a sum is the text of matmul_pairs_wide_64x64"},
     {"matmul_pairs_64x64", "ACTIVATION", "what becomes of a sum is the text of matmul_pairs_wide_64x64"},
+    {"matmul_stream_*", "TRANS_[AB]", "lines of a and of b lie along K"},
     {"attention_shared_256", "[QKM]", "elements are read as in attention_shared_64, whose tile alone is another"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };

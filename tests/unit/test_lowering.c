@@ -2,6 +2,7 @@
  * of the suite see them only through whole operations, whose shapes seldom come to where a helper's edges are: bindings
  * that are exactly as large as they may be, grids that are full, more launches than a segment has. */
 #include "gpu_device.h"
+#include "lower_matmul.h"
 #include "lowering.h"
 
 /* ---- launches ---- */
@@ -715,6 +716,33 @@ static void test_timings(void **state)
     }
 }
 
+/* Stream-k: no more groups than the tunable says; the kernel, which knows how many there are, finds as many blocks for
+ * each as the lowerer has counted; and a tile has as many shares as there is room for, or one less. */
+static void test_shares(void **state)
+{
+    (void)state;
+    scene s;
+    scene_make(&s);
+    for (int n = 0; n < TRIES; n++) {
+        const gpu_matmul p = {
+            .m = 1 + draw(16), .k = 1 + draw(draw(2) ? 300 : 9000), .n = 1 + draw(draw(2) ? 90 : 5000)};
+        const gpu_matmul_kernel kernel = {.columns = 2 + 2 * draw(2)};
+        const gpu_matmul_shares shares = gpu_matmul_stream(&s.gpu, &p, &kernel);
+        const uint64_t blocks = (p.k + 63) / 64, tiles = (p.n + kernel.columns - 1) / kernel.columns,
+                       all = tiles * blocks;
+        uint64_t most = 0;
+        assert_true(shares.groups > 0 && shares.groups <= 64 && shares.groups * shares.blocks >= all);
+        assert_true((shares.groups - 1) * shares.blocks < all);
+        assert_int_equal((all + shares.groups - 1) / shares.groups, shares.blocks);
+        for (uint64_t tile = 0; tile < tiles; tile++) {
+            const uint64_t first = tile * blocks / shares.blocks, last = ((tile + 1) * blocks - 1) / shares.blocks;
+            if (last - first + 1 > most) most = last - first + 1;
+        }
+        assert_true(most == shares.parts || most + 1 == shares.parts);
+    }
+    scene_clear(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -722,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_grids),    cmocka_unit_test(test_many_launches), cmocka_unit_test(test_windows),
         cmocka_unit_test(test_programs), cmocka_unit_test(test_timings),       cmocka_unit_test(test_operands),
         cmocka_unit_test(test_limits),   cmocka_unit_test(test_names),         cmocka_unit_test(test_made),
-        cmocka_unit_test(test_making),   cmocka_unit_test(test_pipelines),     cmocka_unit_test(test_refused_bindings)};
+        cmocka_unit_test(test_making),   cmocka_unit_test(test_pipelines),     cmocka_unit_test(test_refused_bindings),
+        cmocka_unit_test(test_shares)};
     return cmocka_run_group_tests_name("lowering", tests, NULL, NULL);
 }
