@@ -224,8 +224,8 @@ static void small_halves(conf_cases_context *context)
 }
 
 /* Few rows with more blocks of terms than there are shares of them, as variant stream counts: shares begin and end
- * within tiles. Rows of whole vectors, of f16 too, and others; with `long_rows` a tile that three shares have. */
-static void small_shares(conf_cases_context *context, bool long_rows)
+ * within tiles. Rows of whole vectors, of f16 too, and others; of the last a tile has three shares. */
+static void small_shares(conf_cases_context *context)
 {
     static const struct {
         uint32_t type;
@@ -235,7 +235,7 @@ static void small_shares(conf_cases_context *context, bool long_rows)
                  {PCO_F32, "2,1,73", "2,132,73"},
                  {PCO_F16, "2,73", "132,73"},
                  {PCO_F32, "3,712", "130,712"}};
-    for (uint32_t i = 0; i < (long_rows ? 5 : 4); i++) {
+    for (uint32_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) {
         conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
         ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
         conf_cases_in(one, FORMS[i].type, "%s", FORMS[i].a);
@@ -385,10 +385,7 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
         small_attention(context, op);
     if (op == PCO_OP_MATMUL) small_quantised(context);
     if (context->tier == PCO_CONFORMANCE_TINY) {
-        if (op == PCO_OP_MATMUL) {
-            small_halves(context);
-            small_shares(context, false);
-        }
+        if (op == PCO_OP_MATMUL) small_halves(context);
         return;
     }
     switch (op) {
@@ -407,7 +404,7 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
         small_matmul(context);
         small_parts(context);
         small_halves(context);
-        small_shares(context, true);
+        small_shares(context);
         break;
     case PCO_OP_INDEXED_MATMUL: small_indexed(context); break;
     case PCO_OP_SOFTMAX:
