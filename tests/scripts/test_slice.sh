@@ -55,11 +55,17 @@ TEXT
 # steps_of DEVICE: the commands that judge it
 steps_of() { sed -n "s/^$1: conformance.* on_device $1 //p" "$build/steps" | tr '\n' ';'; }
 said=$("$root/scripts/test" --build "$root/build" 2>&1)
-check "scripts/test says its slice" "$(grep -c 'get slice 6/16 of the quick tier' <<< "$said")" 1
+# numbered GROUP: NAME: the tests that a step names, of the forty that are listed
+numbered() { sed -n "s/^$1 .* tests //p" "$build/steps" | grep -oE '( [0-9]+)+$'; }
+check "scripts/test says its slice" "$(grep -c 'half of the tiny tier and slice 6/16 of quick' <<< "$said")" 1
+check "and how to run its half again" "$(grep -c 'conformance .*--tier tiny --slice 2/2$' <<< "$said")" 1
 check "and how to run it again" "$(grep -c 'conformance .*--tier quick --slice 6/16$' <<< "$said")" 1
-check "a slow device takes it" "$(steps_of opencl:pocl)" "conformance tiny;conformance quick --slice 6/16;"
-check "so does SwiftShader" "$(steps_of vulkan:swiftshader)" "conformance tiny;conformance quick --slice 6/16;"
+check "a slow device takes it" "$(steps_of opencl:pocl)" "conformance tiny --slice 2/2;conformance quick --slice 6/16;"
+check "so does SwiftShader" "$(steps_of vulkan:swiftshader)" "conformance tiny --slice 2/2;conformance quick --slice 6/16;"
 check "a fast one takes the whole tier" "$(steps_of cpu:native)" "conformance quick;"
+check "lavapipe takes every second test" "$(numbered 'vulkan:lavapipe: tests, one of 2')" "$(seq -s ' ' 2 2 40 | sed 's/^/ /')"
+check "the longest tests without a device take turns" "$(numbered 'all: tests without a device')" \
+  "$({ seq 40; seq 2 2 40; } | tr '\n' ' ' | sed 's/^/ /; s/ $//')"
 rm "$build/steps"
 said=$("$root/scripts/test" --all --build "$root/build" 2>&1)
 check "--all: no slice is said" "$(grep -c slice <<< "$said")" 0
@@ -67,6 +73,8 @@ for device in opencl:pocl vulkan:swiftshader cpu:native; do
   check "--all: $device takes the whole tier" "$(steps_of $device)" "conformance quick;"
 done
 check "--all: no step takes a slice" "$(grep -c slice "$build/steps")" 0
+check "--all: lavapipe takes all tests" "$(numbered 'vulkan:lavapipe: tests')" ""
+check "--all: and so do those without a device" "$(numbered 'all: tests without a device')" ""
 
 mkdir "$build/bin"
 cat > "$build/bin/apt-get" << 'TEXT'
