@@ -501,10 +501,9 @@ static pco_status matmul_side_by_side(gpu_lowering *gpu, gpu_matmul p, uint64_t 
 /* All columns and all batch entries at once, with sums of as many parts as a tile can have. Returns the kernel. */
 static gpu_matmul_kernel matmul_stream_box(const gpu_lowering *gpu, const gpu_matmul *p, int wide, matmul_box *box)
 {
-    const gpu_view *view = &p->batch;
     const gpu_matmul_kernel kernel = gpu_matmul_pick(gpu, p, p->m, p->n, wide);
     *box = (matmul_box){.batch = {gpu_matmul_stream(gpu, p, &kernel).parts, 1, 1}, .m1 = p->m, .n1 = p->n, .k1 = p->k};
-    matmul_box_batches(view, box);
+    matmul_box_batches(&p->batch, box);
     return kernel;
 }
 

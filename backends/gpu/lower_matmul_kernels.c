@@ -379,8 +379,8 @@ static int matmul_can_stream(const gpu_lowering *gpu, const gpu_matmul *p)
     for (int wide = 0; wide < 2; wide++) {
         const gpu_matmul_kernel kernel = matmul_stream(gpu, p, wide);
         const gpu_matmul_shares shares = gpu_matmul_stream(gpu, p, &kernel);
-        const uint64_t tiles = gpu_min(shares.blocks / gpu_div_up(p->k, GPU_STREAM_BLOCK), shares.blocks) + 2,
-                       rows = gpu_div_up(kernel.rows * kernel.columns, kernel.local_x);
+        const uint64_t tiles = shares.blocks / gpu_div_up(p->k, GPU_STREAM_BLOCK) + 2, /* it meets, at most */
+            rows = gpu_div_up(kernel.rows * kernel.columns, kernel.local_x);
         if (p->total > gpu_window(gpu, 4) / shares.parts || shares.groups > gpu->limits->max_groups[0] ||
             shares.blocks * shares.groups >> 25 ||
             !gpu_rounds_fit(gpu, shares.blocks * (GPU_STREAM_BLOCK / 4 / kernel.local_x + 1) +
