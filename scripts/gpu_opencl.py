@@ -23,6 +23,10 @@ import embed  # pylint: disable=wrong-import-position
 NO_HALVES = "cl_khr_byte_addressable_store"
 HALVES = NO_HALVES + " cl_khr_fp16"
 
+# Who makes them, as their drivers say it.
+VENDORS = {"amd": ("Advanced Micro Devices, Inc.", "0x1002"), "nvidia": ("NVIDIA Corporation", "0x10de"),
+           "intel": ("Intel(R) Corporation", "0x8086")}
+
 # name: what it is, the compiler, its word for the GPU, the extensions of the vendor's driver
 GPUS = {
     "opencl:gfx90a": ("AMD CDNA 2", "amd", "gfx90a", HALVES),
@@ -118,7 +122,8 @@ def compile_on(name, arguments, folder):
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PORTICO_", "OCL_ICD", "VK_"))}
         kept |= {"LD_PRELOAD": str(library), "PCO_EMULATOR": "exec " + shlex.join(str(word) for word in compiler),
                  "PCO_EMULATOR_NAME": target if kind == "amd" else words,  # as ROCm calls it
-                  "PCO_EMULATOR_DRIVER": driver, "PCO_EMULATOR_EXTENSIONS": extensions,
+                 "PCO_EMULATOR_VENDOR": VENDORS[kind][0], "PCO_EMULATOR_VENDOR_ID": VENDORS[kind][1],
+                 "PCO_EMULATOR_DRIVER": driver, "PCO_EMULATOR_EXTENSIONS": extensions,
                  "PORTICO_CACHE_DIR": "", "PORTICO_SELF_TEST": "off", "VK_DRIVER_FILES": "/nonexistent"}
         done = subprocess.run(command, env=kept, capture_output=True, text=True, check=False)
         try:

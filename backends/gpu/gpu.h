@@ -81,9 +81,9 @@ typedef struct pco_gpu_made {
     char why[512];
 } pco_gpu_made;
 
-/* Tiles of any size; small ones, where an invocation has 64 registers or so, or few run at once with more; the
- * smallest, where the compiler spills small ones. */
-enum { PCO_GPU_TILES_ANY, PCO_GPU_TILES_SMALL, PCO_GPU_TILES_SMALLEST };
+/* Tiles of any size; medium ones, where the compiler spills 64 sums of an invocation; small ones, where it has 64
+ * registers or so, or few run at once with more; the smallest, where the compiler spills small ones. */
+enum { PCO_GPU_TILES_ANY, PCO_GPU_TILES_MEDIUM, PCO_GPU_TILES_SMALL, PCO_GPU_TILES_SMALLEST, PCO_GPU_TILES };
 
 typedef struct pco_gpu_limits {
     uint32_t type;         /* pco_device_type: the class, for defaults */

@@ -380,8 +380,13 @@ int gpu_smallest_tiles(const pco_gpu_limits *limits) { return limits->tiles == P
 
 uint32_t gpu_initial(const pco_gpu_limits *limits, const gpu_constant *constant)
 {
-    if (gpu_smallest_tiles(limits) && constant->smallest) return constant->smallest;
-    return limits->tiles != PCO_GPU_TILES_ANY && constant->small ? constant->small : constant->initial;
+    const uint32_t of[PCO_GPU_TILES] = {[PCO_GPU_TILES_ANY] = constant->initial,
+                                        [PCO_GPU_TILES_MEDIUM] = constant->medium,
+                                        [PCO_GPU_TILES_SMALL] = constant->small,
+                                        [PCO_GPU_TILES_SMALLEST] = constant->smallest};
+    uint32_t tiles = limits->tiles;
+    while (tiles && !of[tiles]) tiles--;
+    return of[tiles];
 }
 
 uint32_t gpu_tuned(const gpu_lowering *gpu, const gpu_variant *variant, uint32_t i)

@@ -62,7 +62,8 @@ typedef struct gpu_constant {
     const char *name;
     uint32_t initial;
     uint32_t values[GPU_MAX_VALUES]; /* all that are legal, ascending; zeros behind */
-    uint32_t small;                  /* the initial one of devices with small tiles; 0: the same */
+    uint32_t medium;                 /* the initial one of devices with medium tiles; 0: the same */
+    uint32_t small;                  /* that of devices with small tiles; 0: as with medium ones */
     uint32_t smallest;               /* that of devices with the smallest tiles; 0: as with small ones */
 } gpu_constant;
 

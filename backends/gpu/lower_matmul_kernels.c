@@ -22,7 +22,7 @@ const gpu_variant gpu_matmul_variants[GPU_MATMUL_VARIANTS] = {
          .constants = {[GPU_REGISTER_ACROSS] = {"across", 8, {4, 8}},
                        [GPU_REGISTER_DOWN] = {"down", 8, {2, 4, 8}},
                        [GPU_REGISTER_ORDERED] = {"ordered", 16, {8, 16, 32}},
-                       [GPU_REGISTER_COLUMNS] = {"columns", 16, {4, 8, 16}, .small = 8, .smallest = 4}}},
+                       [GPU_REGISTER_COLUMNS] = {"columns", 16, {4, 8, 16}, .medium = 8, .smallest = 4}}},
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1,
                          .constants = {[GPU_GEMV_LANES] = {"lanes", 32, {8, 16, 32, 64}},

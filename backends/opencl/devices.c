@@ -26,8 +26,10 @@ static const struct {
     {"radeon", "radeon"},
     {"adreno", "adreno"},
     {"qualcomm", "qualcomm"},
+    {"freedreno", "adreno"},
     {"mali", "mali"},
     {"panfrost", "mali"},
+    {"broadcom", "videocore"},
     {"powervr", "powervr"},
     {"vivante", "vivante"},
     {"apple", "apple"},
@@ -214,6 +216,17 @@ static uint32_t ocl_device_class(ocl_asked *asked, const ocl_facts *facts, const
     return PCO_DEVICE_OTHER;
 }
 
+/* As the Vulkan plugin has it: Adreno, Mali and VideoCore have few registers (docs/gpus). Intel's compiler gives a
+ * thread 128 and spills 64 sums for each of its invocations, which Mesa's does not. */
+static uint32_t ocl_tiles(uint32_t type, const char *aliases)
+{
+    if (type == PCO_DEVICE_SOFTWARE) return PCO_GPU_TILES_ANY;
+    if (ocl_has_word(aliases, "videocore")) return PCO_GPU_TILES_SMALLEST;
+    if (ocl_has_word(aliases, "adreno") || ocl_has_word(aliases, "qualcomm") || ocl_has_word(aliases, "mali"))
+        return PCO_GPU_TILES_SMALL;
+    return ocl_has_word(aliases, "intel") ? PCO_GPU_TILES_MEDIUM : PCO_GPU_TILES_ANY;
+}
+
 static pco_contract ocl_find_contract(ocl_asked *asked, uint32_t correctly_rounded)
 {
     cl_device_fp_config fp = ocl_device_ulong(asked, CL_DEVICE_SINGLE_FP_CONFIG);
@@ -334,6 +347,7 @@ pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_fac
     facts->sub_buffers = facts->clock_unknown;
     if (facts->clock_unknown) facts->features &= ~(uint32_t)PCO_FEATURE_TIMESTAMPS;
     facts->type = ocl_device_class(asked, facts, aliases);
+    facts->limits.tiles = ocl_tiles(facts->type, aliases);
     facts->has_dot2 = facts->features & PCO_FEATURE_F16_ARITHMETIC && ocl_has_dot2(facts->name);
     /* Processors multiply bytes and halves without an extension: kernels for GPUs that have one are judged there. */
     if (facts->type == PCO_DEVICE_SOFTWARE) facts->features |= PCO_FEATURE_INTEGER_DOT;

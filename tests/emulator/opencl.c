@@ -187,7 +187,6 @@ static const struct {
     {CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool), CL_TRUE},
     {CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool), CL_TRUE},
     {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool), CL_FALSE},
-    {CL_DEVICE_VENDOR_ID, sizeof(cl_uint), 0x1002},
     {CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, sizeof(cl_uint), 3},
     {CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t), 1024},
     {CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(cl_uint), 8 * ALIGNMENT},
@@ -207,7 +206,12 @@ API cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what,
     case CL_DEVICE_NAME: return answer_text(told("PCO_EMULATOR_NAME", "emulated GPU"), room, out, needed);
     case CL_DRIVER_VERSION: return answer_text(told("PCO_EMULATOR_DRIVER", "1"), room, out, needed);
     case CL_DEVICE_VERSION: return answer_text("OpenCL 1.2 emulated", room, out, needed);
-    case CL_DEVICE_VENDOR: return answer_text("Advanced Micro Devices, emulated", room, out, needed);
+    case CL_DEVICE_VENDOR:
+        return answer_text(told("PCO_EMULATOR_VENDOR", "Advanced Micro Devices, Inc."), room, out, needed);
+    case CL_DEVICE_VENDOR_ID: {
+        const cl_uint id = (cl_uint)strtoul(told("PCO_EMULATOR_VENDOR_ID", "0x1002"), NULL, 0);
+        return answer(&id, sizeof id, room, out, needed);
+    }
     case CL_DEVICE_EXTENSIONS:
         return answer_text(told("PCO_EMULATOR_EXTENSIONS", "cl_khr_byte_addressable_store cl_khr_fp16"), room, out,
                            needed);

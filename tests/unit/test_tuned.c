@@ -59,17 +59,23 @@ static void test_tables(void **state)
     assert_true(run.n_constants > 10);
     for (uint32_t k = 0; k < run.n_constants; k++) {
         const gpu_constant *one = run.constants[k].constant;
-        uint32_t n = 0, initial = 0, small = 0;
+        const uint32_t smaller[] = {one->initial, one->medium, one->small, one->smallest};
+        uint32_t n = 0, initial = 0;
         assert_int_equal(strspn(one->name, "abcdefghijklmnopqrstuvwxyz_"), strlen(one->name));
         while (n < GPU_MAX_VALUES && one->values[n]) {
             initial += one->values[n] == one->initial;
-            small += one->values[n] == one->small && one->small < one->initial;
             assert_true(n == 0 || one->values[n] > one->values[n - 1]);
             assert_int_equal(one->values[n] & (one->values[n] - 1), 0); /* a power of two */
             n++;
         }
         assert_true(n >= 2 && initial == 1); /* there is something to choose from */
-        assert_int_equal(small, one->small != 0);
+        for (uint32_t i = 1, least = one->initial; i < PCO_GPU_TILES; i++) {
+            if (!smaller[i]) continue; /* as before */
+            uint32_t known = 0;
+            for (uint32_t v = 0; v < n; v++) known += one->values[v] == smaller[i];
+            assert_true(known == 1 && smaller[i] < least);
+            least = smaller[i];
+        }
         while (n < GPU_MAX_VALUES) assert_int_equal(one->values[n++], 0);
     }
 }
@@ -113,9 +119,9 @@ static void test_listed(void **state)
     uint32_t differ = 0;
     run.device = gpu_device(NULL, 32, 32, 0);
     tuned_collect(&run);
-    for (uint32_t k = 0; k < 3 * run.n_constants; k++) {
-        const tuned_constant *of = &run.constants[k / 3];
-        run.device.gpu.limits.tiles = k % 3;
+    for (uint32_t k = 0; k < PCO_GPU_TILES * run.n_constants; k++) {
+        const tuned_constant *of = &run.constants[k / PCO_GPU_TILES];
+        run.device.gpu.limits.tiles = k % PCO_GPU_TILES;
         pco_tunable listed[GPU_MAX_CONSTANTS];
         const uint32_t i = (uint32_t)(of->constant - of->variant->constants);
         pco_tunable few[2] = {{.name = "none"}, {.name = "none"}};
@@ -127,9 +133,13 @@ static void test_listed(void **state)
         assert_string_equal(few[1].name, "none");
         assert_int_equal(api->tunables(&run.device, of->op, of->variant->name, listed, GPU_MAX_CONSTANTS), n);
         assert_string_equal(listed[i].name, of->constant->name);
-        const uint32_t least = k % 3 == 2 ? of->constant->smallest : 0, small = k % 3 ? of->constant->small : 0;
-        assert_int_equal(listed[i].initial, least ? least : small ? small : of->constant->initial);
-        differ += small || least;
+        const uint32_t tiles = run.device.gpu.limits.tiles;
+        uint32_t initial = of->constant->initial; /* or what the nearest class before it has */
+        if (tiles >= PCO_GPU_TILES_MEDIUM && of->constant->medium) initial = of->constant->medium;
+        if (tiles >= PCO_GPU_TILES_SMALL && of->constant->small) initial = of->constant->small;
+        if (tiles >= PCO_GPU_TILES_SMALLEST && of->constant->smallest) initial = of->constant->smallest;
+        assert_int_equal(listed[i].initial, initial);
+        differ += initial != of->constant->initial;
         assert_ptr_equal(listed[i].values, of->constant->values);
         assert_int_equal(listed[i].n_values, n_values);
         check_settings(&run, of->op, of->variant, n);
@@ -258,11 +268,11 @@ static void test_lowering(void **state)
     tuned_run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     tuned_collect(run);
-    for (int kind = 0; kind < 5; kind++) { /* two GPUs, a processor, and GPUs with few registers */
+    for (uint32_t kind = 0; kind < 2 + PCO_GPU_TILES; kind++) { /* two GPUs, a processor, GPUs with fewer registers */
         pco_gpu_limits *limits = &run->device.gpu.limits;
         run->device = able_device();
         limits->is_opencl = kind == 1 || kind == 2;
-        limits->tiles = kind < 3 ? PCO_GPU_TILES_ANY : kind == 3 ? PCO_GPU_TILES_SMALL : PCO_GPU_TILES_SMALLEST;
+        limits->tiles = kind < 3 ? PCO_GPU_TILES_ANY : kind - 2;
         if (kind == 2) limits->type = PCO_DEVICE_SOFTWARE;
         memset(run->cases, 0, sizeof run->cases);
         conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, tuned_visit, run);
