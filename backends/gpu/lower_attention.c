@@ -34,7 +34,7 @@ enum {
 };
 
 /* Bits of the kernels' FLAGS. */
-enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4 };
+enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4, ATTENTION_EVEN = 8 };
 
 enum { ATTENTION_SPLIT_UNROLL = 0, ATTENTION_SPLIT_ROWS = 1 };
 
@@ -437,6 +437,18 @@ static float attention_scale(const attention_sizes *z)
     return (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth));
 }
 
+static uint32_t attention_is_odd(uint32_t first, const uint32_t step[3])
+{
+    return (first | step[0] | step[1] | step[2]) & 1;
+}
+
+/* The flag for a kernel's parameters: `odd`, whether what it reads or writes beside these three is. */
+#define ATTENTION_EVEN_OF(p, odd) \
+    (attention_is_odd((p)->q_first, (p)->q_step) || attention_is_odd((p)->k_first, (p)->k_step) || \
+             attention_is_odd((p)->v_first, (p)->v_step) || (odd) \
+         ? 0 \
+         : ATTENTION_EVEN)
+
 /* What the kernels that read queries, keys and values declare alike: all constants, and some parameters. */
 #define ATTENTION_SPECS(gpu, z, more_flags) \
     .q = (int32_t)gpu_input(gpu, 0)->dtype, .k = (int32_t)gpu_input(gpu, 1)->dtype, .m = attention_mask_type(gpu), \
@@ -512,7 +524,6 @@ static pco_status attention_emit_parts(gpu_lowering *gpu, const attention_sizes 
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, four ? GPU_KERNEL_attention_split_4 : GPU_KERNEL_attention_split_1, ATTENTION_SPLIT_LOCAL, 1, 1);
     const int rolled_up = gpu_tuned(gpu, split, ATTENTION_SPLIT_UNROLL) == 1;
-    gpu_set_specs(gpu, &d, attention_split, ATTENTION_SPECS(gpu, z, rolled_up ? ATTENTION_ROLLED_UP : 0));
     gpu_attention_split_params p = {ATTENTION_PARAMS(z), .cap = (float)z->attrs.softcap, .n_parts = (uint32_t)parts,
                                     .n_groups = (uint32_t)groups};
     p.q_first = attention_bind(gpu, &d, q, gpu_input_index(gpu, 0), q, 0);
@@ -526,6 +537,8 @@ static pco_status attention_emit_parts(gpu_lowering *gpu, const attention_sizes 
     attention_steps(gpu_input(gpu, 1), z, p.k_step);
     attention_steps(gpu_input(gpu, 2), z, p.v_step);
     attention_mask_steps(gpu, p.mask_step);
+    gpu_set_specs(gpu, &d, attention_split,
+                  ATTENTION_SPECS(gpu, z, (rolled_up ? ATTENTION_ROLLED_UP : 0) | ATTENTION_EVEN_OF(&p, 0)));
     gpu_set_params_from(gpu, &d, attention_split, &p);
     return gpu_emit(gpu, &d, groups);
 }
@@ -575,11 +588,12 @@ static pco_status attention_lower(gpu_lowering *gpu)
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
     gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
     const int rolled_up = tile && attention_is_for_gpus_on_a_processor(gpu);
-    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, rolled_up ? ATTENTION_ROLLED_UP : 0),
-                  .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
-                  .matrix_k = (int32_t)gpu->limits->matrix[2]);
     gpu_attention_params p = {ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
     attention_bind_all(gpu, &d, &z, &p);
+    const int32_t even = ATTENTION_EVEN_OF(&p, attention_is_odd(p.y_first, p.y_step));
+    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, (rolled_up ? ATTENTION_ROLLED_UP : 0) | even),
+                  .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
+                  .matrix_k = (int32_t)gpu->limits->matrix[2]);
     const uint64_t heads = (uint64_t)z.batch * z.heads;
     const int serial = gpu->software && gpu->variant == ATTENTION_TILED; /* an invocation has a row */
     const uint64_t groups = heads * gpu_div_up(z.rows, !tile ? 1 : serial ? local : tile->rows);
@@ -620,7 +634,6 @@ static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, con
 static void attention_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t blocks)
 {
     const uint32_t q = GPU_attention_stats_q;
-    gpu_set_specs(gpu, d, attention_stats, ATTENTION_SPECS(gpu, z, 0));
     gpu_attention_stats_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
                                     .n_blocks = blocks};
     p.q_first = attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
@@ -636,6 +649,8 @@ static void attention_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const a
     attention_steps(gpu_input(gpu, 2), z, p.v_step);
     attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
     attention_mask_steps(gpu, p.mask_step);
+    const int32_t even = ATTENTION_EVEN_OF(&p, attention_is_odd(p.gradient_first, p.gradient_step));
+    gpu_set_specs(gpu, d, attention_stats, ATTENTION_SPECS(gpu, z, even));
     gpu_set_params_from(gpu, d, attention_stats, &p);
 }
 
@@ -644,7 +659,6 @@ static void attention_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, con
 {
     const uint32_t y = GPU_attention_gradients_y, other = GPU_attention_gradients_other;
     const int keys = gpu_has_buffer(d, other);
-    gpu_set_specs(gpu, d, attention_gradients, ATTENTION_SPECS(gpu, z, 0));
     gpu_attention_gradients_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
                                         .n_blocks = blocks};
     p.y_first = attention_bind(gpu, d, y, gpu_output_index(gpu, keys ? 1 : 0), y, 1);
@@ -660,6 +674,8 @@ static void attention_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, con
     attention_steps(gpu_input(gpu, 2), z, p.v_step);
     attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
     attention_mask_steps(gpu, p.mask_step);
+    const int32_t even = ATTENTION_EVEN_OF(&p, attention_is_odd(p.gradient_first, p.gradient_step));
+    gpu_set_specs(gpu, d, attention_gradients, ATTENTION_SPECS(gpu, z, even));
     gpu_set_params_from(gpu, d, attention_gradients, &p);
 }
 

@@ -8,11 +8,11 @@ typedef struct matrix_form {
     uint32_t kernel, most; /* most: elements of a value that it holds; 0: not offered */
 } matrix_form;
 
-static pco_graph *attention_of(pco_dtype q, pco_dtype kv, const matrix_form *form, int64_t keys)
+static pco_graph *attention_of(pco_dtype q, pco_dtype kv, const matrix_form *form, int64_t rows, int64_t keys)
 {
     const int64_t at = form->depth, of = form->value_depth;
     pco_graph *g = pco_graph_create();
-    const uint32_t in[3] = {pco_graph_input(g, "q", q, 4, (int64_t[]){1, 2, 40, at}),
+    const uint32_t in[3] = {pco_graph_input(g, "q", q, 4, (int64_t[]){1, 2, rows, at}),
                             pco_graph_input(g, "k", kv, 4, (int64_t[]){1, 2, keys, at}),
                             pco_graph_input(g, "v", kv, 4, (int64_t[]){1, 2, keys, of})};
     return made(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, NULL, in, 3);
@@ -41,7 +41,7 @@ static void check_matrix(const matrix_form *form)
     limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
     limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
     limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
-    pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 70);
+    pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 40, 70);
     const uint32_t v = offered(&device, g, "matrix"), rows = 2 * form->m;
     assert_int_equal(v != PCO_NONE, form->most > 0);
     if (form->most) {
@@ -67,7 +67,7 @@ static void check_matrix(const matrix_form *form)
     }
     forget(g);
     for (int i = 1; i < 4; i++) { /* for f16 alone */
-        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 70);
+        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, 70);
         assert_true(offered(&device, g, "matrix") == PCO_NONE);
         forget(g);
     }
@@ -103,7 +103,7 @@ static void check_matrix2(const matrix_form *form)
     limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
     limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
     limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
-    pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 70);
+    pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 40, 70);
     assert_true(offered(&device, g, "matrix2") == PCO_NONE);
     limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
     const uint32_t v = offered(&device, g, "matrix2"), rows = 4 * form->m, keys = 2 * form->n;
@@ -135,7 +135,7 @@ static void check_matrix2(const matrix_form *form)
     }
     forget(g);
     for (int i = 1; i < 4; i++) {
-        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 70);
+        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, 70);
         assert_true(offered(&device, g, "matrix2") == PCO_NONE);
         forget(g);
     }
@@ -159,9 +159,39 @@ static void test_attention_matrices2(void **state)
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_matrix2(&FORMS[i]);
 }
 
+/* FLAGS of the first launch: the constant is at the same place in all of their interfaces. */
+static int32_t flags_of_first(void) { return last.launches[0].specs[3 + offsetof(gpu_attention_specs, flags) / 4]; }
+
+/* Rows that all begin at even elements may be read two elements at a time, and only those: wherever tensors lie, and
+ * whichever of them it is that has odd ones. */
+static void test_attention_even(void **state)
+{
+    enum { EVEN = 8 };
+    static const struct {
+        const char *variant;
+        int64_t rows, depth, value_depth;
+        uint32_t alignment; /* of queries and values, which lie that many bytes into their buffers */
+        int32_t even;
+    } PLACED[] = {{"tiled", 40, 64, 64, 4, EVEN}, {"tiled", 40, 64, 64, 2, 0},    {"split", 4, 64, 64, 4, EVEN},
+                  {"split", 4, 64, 64, 2, 0},     {"tiled", 40, 66, 34, 4, EVEN}, {"tiled", 40, 65, 64, 4, 0},
+                  {"tiled", 40, 64, 65, 4, 0},    {"split", 4, 65, 64, 4, 0},     {"split", 4, 64, 65, 4, 0}};
+    pco_device device = device_of(0, 0);
+    (void)state;
+    _Static_assert(offsetof(gpu_attention_specs, flags) == offsetof(gpu_attention_split_specs, flags), "one place");
+    for (size_t i = 0; i < sizeof PLACED / sizeof *PLACED; i++) {
+        const matrix_form form = {.depth = PLACED[i].depth, .value_depth = PLACED[i].value_depth};
+        pco_graph *g = attention_of(PCO_F16, PCO_F16, &form, PLACED[i].rows, 70);
+        layout.alignment = PLACED[i].alignment;
+        lowered(&device, g, offered(&device, g, PLACED[i].variant), 1);
+        assert_int_equal(flags_of_first() & EVEN, PLACED[i].even);
+        forget(g);
+    }
+    layout.alignment = 0;
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention_matrices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention_even), cmocka_unit_test(test_attention_matrices),
                                        cmocka_unit_test(test_attention_matrices2)};
     return cmocka_run_group_tests_name("edges_attention", tests, NULL, NULL);
 }
