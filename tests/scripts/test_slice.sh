@@ -57,13 +57,13 @@ steps_of() { sed -n "s/^$1: conformance.* on_device $1 //p" "$build/steps" | tr 
 said=$("$root/scripts/test" --build "$root/build" 2>&1)
 # numbered GROUP: NAME: the tests that a step names, of the forty that are listed
 numbered() { sed -n "s/^$1 .* tests //p" "$build/steps" | grep -oE '( [0-9]+)+$'; }
-check "scripts/test says its slice" "$(grep -c 'half of the tiny tier and slice 6/16 of quick' <<< "$said")" 1
-check "and how to run its half again" "$(grep -c 'conformance .*--tier tiny --slice 2/2$' <<< "$said")" 1
+check "scripts/test says its slice" "$(grep -c 'slice 2/4 of the tiny tier and 6/16 of quick' <<< "$said")" 1
+check "and how to run its quarter again" "$(grep -c 'conformance .*--tier tiny --slice 2/4$' <<< "$said")" 1
 check "and how to run it again" "$(grep -c 'conformance .*--tier quick --slice 6/16$' <<< "$said")" 1
-check "a slow device takes it" "$(steps_of opencl:pocl)" "conformance tiny --slice 2/2;conformance quick --slice 6/16;"
-check "so does SwiftShader" "$(steps_of vulkan:swiftshader)" "conformance tiny --slice 2/2;conformance quick --slice 6/16;"
+check "a slow device takes it" "$(steps_of opencl:pocl)" "conformance tiny --slice 2/4;conformance quick --slice 6/16;"
+check "so does SwiftShader" "$(steps_of vulkan:swiftshader)" "conformance tiny --slice 2/4;conformance quick --slice 6/16;"
 check "a fast one takes the whole tier" "$(steps_of cpu:native)" "conformance quick;"
-check "lavapipe takes every second test" "$(numbered 'vulkan:lavapipe: tests, one of 2')" "$(seq -s ' ' 2 2 40 | sed 's/^/ /')"
+check "lavapipe takes every third test" "$(numbered 'vulkan:lavapipe: tests, one of 3')" "$(seq -s ' ' 3 3 40 | sed 's/^/ /')"
 check "the longest tests without a device take turns" "$(numbered 'all: tests without a device')" \
   "$({ seq 40; seq 2 2 40; } | tr '\n' ' ' | sed 's/^/ /; s/ $//')"
 rm "$build/steps"
