@@ -1,5 +1,6 @@
 /* scaled_dot_product_attention: a workgroup per query row (few rows, any use), or per part of the keys of few rows,
  * tiles of keys that many rows share, or two matrix products with the scores in the workspace between them. */
+#include "lower_attention.h"
 #include "lower_matmul.h"
 #include "rows.h"
 
@@ -14,11 +15,9 @@ enum {
     ATTENTION_MATRIX2,
     ATTENTION_N_VARIANTS
 };
-#define NOTHING UINT32_MAX /* where absent lengths and starts lie */
 enum {
     ATTENTION_BINDINGS = 8,
-    ATTENTION_PARTS = 4, /* EACH_PART */
-    ATTENTION_SCORE_BYTES = 1 << 28,
+    ATTENTION_PARTS = 4,     /* EACH_PART */
     ATTENTION_FEW_ROWS = 16, /* from which on tiles pay */
 };
 
@@ -33,9 +32,6 @@ enum {
     ATTENTION_SPLIT_BYTES = 1 << 26,
 };
 
-/* Bits of the kernels' FLAGS. */
-enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4, ATTENTION_EVEN = 8 };
-
 enum { ATTENTION_SPLIT_UNROLL = 0, ATTENTION_SPLIT_ROWS = 1 };
 
 static const gpu_variant attention_variants[] = {
@@ -48,14 +44,14 @@ static const gpu_variant attention_variants[] = {
     [ATTENTION_MATRIX] = {"matrix", PCO_GPU_NEEDS_COOPERATIVE_MATRIX},
     [ATTENTION_MATRIX2] = {"matrix2", PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_COOPERATIVE_MATRIX2}};
 
-typedef struct attention_sizes {
-    uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
-    pco_scaled_dot_product_attention_attrs attrs;
-} attention_sizes;
-
-static attention_sizes attention_read(const gpu_lowering *gpu)
+uint64_t gpu_attention_parts(uint64_t size, uint64_t width)
 {
-    attention_sizes z;
+    return ATTENTION_PARTS + width * gpu_div_up(size, width);
+}
+
+gpu_attention_sizes gpu_attention_read(const gpu_lowering *gpu)
+{
+    gpu_attention_sizes z;
     pco_scaled_dot_product_attention_attrs room;
     const pco_tensor *q = gpu_input(gpu, 0), *k = gpu_input(gpu, 1), *v = gpu_input(gpu, 2);
     if (gpu->node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD) {
@@ -91,7 +87,7 @@ static void attention_stride(const pco_tensor *x, int heads_first, int64_t strid
  * (within its bound). Prompts in chunks have lengths, and take the other variants. */
 
 /* Scores q k^T to the workspace, [B,H,S,T] in f32. */
-static gpu_matmul attention_scores(const gpu_lowering *gpu, const attention_sizes *z)
+static gpu_matmul attention_scores(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     int64_t q[3], k[3];
     attention_stride(gpu_input(gpu, 0), z->attrs.heads_first != 0, q);
@@ -124,7 +120,7 @@ static gpu_matmul attention_scores(const gpu_lowering *gpu, const attention_size
 }
 
 /* Weights times values. Sequences of [B,S,H,E] are gone through one by one: their heads' steps are not in line. */
-static gpu_matmul attention_join(const gpu_lowering *gpu, const attention_sizes *z)
+static gpu_matmul attention_join(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     int64_t v[3], y[3];
     attention_stride(gpu_input(gpu, 2), z->attrs.heads_first != 0, v);
@@ -155,7 +151,7 @@ static gpu_matmul attention_join(const gpu_lowering *gpu, const attention_sizes 
 }
 
 /* Is each key seen by some row, whatever lengths, starts and a mask hold? */
-static int attention_is_all_seen(const gpu_lowering *gpu, const attention_sizes *z)
+static int attention_is_all_seen(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     if (gpu_input(gpu, 3) || gpu_input(gpu, 4)) return 0;
     if (!z->attrs.causal && z->attrs.window <= 0) return 1;
@@ -164,12 +160,12 @@ static int attention_is_all_seen(const gpu_lowering *gpu, const attention_sizes 
 }
 
 /* Not where there may be keys that no row sees: those may be anything, and 0 times NaN is NaN. */
-static int attention_is_product(const gpu_lowering *gpu, const attention_sizes *z)
+static int attention_is_product(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const uint64_t scores = (uint64_t)z->batch * z->heads * z->rows * z->keys;
     if (z->attrs.weights || !attention_is_all_seen(gpu, z) || scores == 0 || z->depth == 0 || z->value_depth == 0)
         return 0;
-    if (scores * 4 > gpu_min(ATTENTION_SCORE_BYTES, gpu_window(gpu, 1))) return 0;
+    if (scores * 4 > gpu_min(GPU_ATTENTION_SCORE_BYTES, gpu_window(gpu, 1))) return 0;
     const gpu_matmul first = attention_scores(gpu, z), second = attention_join(gpu, z);
     return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) && gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE &&
            gpu_matmul_whole(gpu, &first) && gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE &&
@@ -194,7 +190,7 @@ static int attention_fits(const gpu_lowering *gpu, uint32_t x, uint32_t y)
 }
 
 /* The smallest that fits and is for values of so many elements as the variant's `depth` says, or NULL. */
-static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const attention_sizes *z)
+static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     static const attention_tile TILES[] = {{GPU_KERNEL_attention_shared_64, 64, 16, 8, 32, 64, 16, 16384},
                                            {GPU_KERNEL_attention_shared_128, 128, 16, 16, 32, 64, 8, 16384},
@@ -213,8 +209,7 @@ static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const at
     return NULL;
 }
 
-/* What both kernels of cooperative matrices want: f16, four subgroups, and matrices of 16 rows and columns at most. */
-static int attention_has_matrices(const gpu_lowering *gpu)
+int gpu_attention_has_matrices(const gpu_lowering *gpu)
 {
     const uint32_t *matrix = gpu->limits->matrix;
     return gpu_input(gpu, 0)->dtype == PCO_F16 && gpu_input(gpu, 1)->dtype == PCO_F16 && gpu_has_matrix_groups(gpu) &&
@@ -223,11 +218,11 @@ static int attention_has_matrices(const gpu_lowering *gpu)
 
 /* attention_matrix.kern: two by two subgroups, for f16 alone. Scores are f32, weights two f16, lines have a vector of
  * 16 bytes to spare, and each row has a number for each column of a matrix. */
-static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes *z, attention_tile *tile)
+static int attention_matrix_tile(const gpu_lowering *gpu, const gpu_attention_sizes *z, attention_tile *tile)
 {
     enum { KEYS = 32 };
     const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width, rows = 2 * matrix[0];
-    if (!attention_has_matrices(gpu) || x % rows || x < KEYS || z->value_depth > 8 * 2 * matrix[1]) return 0;
+    if (!gpu_attention_has_matrices(gpu) || x % rows || x < KEYS || z->value_depth > 8 * 2 * matrix[1]) return 0;
     const uint32_t each = z->value_depth > 4 * 2 * matrix[1] ? 8 : z->value_depth > 2 * 2 * matrix[1] ? 4 : 2;
     const uint32_t depth = (uint32_t)gpu_div_up(z->depth, 16) * 32 + 16, values = each * 2 * matrix[1] * 2 + 16;
     const uint32_t kernel = each == 8   ? GPU_KERNEL_attention_matrix_8
@@ -243,10 +238,10 @@ static int attention_matrix_tile(const gpu_lowering *gpu, const attention_sizes 
 /* attention_matrix2.kern: four subgroups side by side, which leave scores and weights in matrices. A matrix of weights
  * is multiplied as it is, so a product has as many terms as columns. Two matrices of f32 of each subgroup lie in shared
  * memory. */
-static int attention_matrix2_tile(const gpu_lowering *gpu, const attention_sizes *z, attention_tile *tile)
+static int attention_matrix2_tile(const gpu_lowering *gpu, const gpu_attention_sizes *z, attention_tile *tile)
 {
     const uint32_t *matrix = gpu->limits->matrix, x = 4 * gpu->limits->matrix_width;
-    if (!attention_has_matrices(gpu) || matrix[1] != matrix[2] || z->value_depth > 16 * matrix[1]) return 0;
+    if (!gpu_attention_has_matrices(gpu) || matrix[1] != matrix[2] || z->value_depth > 16 * matrix[1]) return 0;
     const uint32_t rows = 4 * matrix[0], keys = 2 * matrix[1];
     if (x < keys) return 0; /* an invocation looks at a key */
     const uint32_t each = z->value_depth > 8 * matrix[1] ? 16 : z->value_depth > 4 * matrix[1] ? 8 : 4;
@@ -262,7 +257,7 @@ static int attention_matrix2_tile(const gpu_lowering *gpu, const attention_sizes
 }
 
 /* The tile of one of the variants of matrices; 0 where the device or the problem has none. */
-static int attention_of_matrices(const gpu_lowering *gpu, uint32_t variant, const attention_sizes *z,
+static int attention_of_matrices(const gpu_lowering *gpu, uint32_t variant, const gpu_attention_sizes *z,
                                  attention_tile *tile)
 {
     return variant == ATTENTION_MATRIX2  ? attention_matrix2_tile(gpu, z, tile)
@@ -274,19 +269,15 @@ static int attention_of_matrices(const gpu_lowering *gpu, uint32_t variant, cons
  * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys;
  * attention_shared goes over its tile's steps of D and of the keys, each filled by all, and twice over a part of a
  * row's scores. */
-static uint64_t attention_parts(uint64_t size, uint64_t width)
-{
-    return ATTENTION_PARTS + width * gpu_div_up(size, width);
-}
-
-static uint64_t attention_rounds_rows(const gpu_lowering *gpu, const attention_sizes *z)
+static uint64_t attention_rounds_rows(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const uint64_t width = gpu_workgroup(gpu, 64), blocks = gpu_div_up(z->keys, width), joins = 16;
-    return blocks * (1 + z->depth + joins + attention_parts(z->value_depth, width)) +
+    return blocks * (1 + z->depth + joins + gpu_attention_parts(z->value_depth, width)) +
            (z->attrs.weights ? blocks * (1 + z->depth) : 0) + z->depth + ATTENTION_PARTS;
 }
 
-static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_sizes *z, const attention_tile *tile)
+static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const gpu_attention_sizes *z,
+                                       const attention_tile *tile)
 {
     const uint64_t width = gpu->software ? gpu_workgroup(gpu, tile->x) : tile->x * tile->y, keys = tile->keys;
     const uint64_t tiles = gpu_div_up(z->keys + keys, keys), fours = gpu_div_up(z->value_depth, 4);
@@ -301,29 +292,29 @@ static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_
 }
 
 /* Queries; for each tile keys and values, hidden ones again, the steps of the products, and parts of rows; results. */
-static uint64_t attention_rounds_matrix(const attention_sizes *z, const attention_tile *tile)
+static uint64_t attention_rounds_matrix(const gpu_attention_sizes *z, const attention_tile *tile)
 {
     const uint64_t lines = gpu_max(tile->keys, tile->rows);
     const uint64_t fill = gpu_div_up(lines * (gpu_max(z->depth, tile->most) / 8 + 2), tile->x) + 1;
     return gpu_div_up(z->keys + tile->keys, tile->keys) * (3 * fill + 2 * (z->depth / 8 + 3) + 64) + fill + 8 * 64;
 }
 
-static uint64_t attention_n_parts(const attention_sizes *z) { return gpu_div_up(z->keys, ATTENTION_SPAN); }
+static uint64_t attention_n_parts(const gpu_attention_sizes *z) { return gpu_div_up(z->keys, ATTENTION_SPAN); }
 
-static uint64_t attention_split_words(const attention_sizes *z)
+static uint64_t attention_split_words(const gpu_attention_sizes *z)
 {
     return (uint64_t)z->batch * z->heads * z->rows * attention_n_parts(z) * (z->value_depth + ATTENTION_PART_WORDS);
 }
 
 /* Of the longer of the two: a part's queries, scores, weights and values, or a row's parts, twice. */
-static uint64_t attention_rounds_split(const gpu_lowering *gpu, const attention_sizes *z)
+static uint64_t attention_rounds_split(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const uint64_t width = gpu_workgroup(gpu, ATTENTION_SPLIT_LOCAL), parts = attention_n_parts(z);
     return gpu_max(z->depth + z->value_depth + 4 * ATTENTION_SPAN + width,
-                   gpu_div_up(parts, width) * (2 + attention_parts(z->value_depth, width)) + width);
+                   gpu_div_up(parts, width) * (2 + gpu_attention_parts(z->value_depth, width)) + width);
 }
 
-static int attention_is_split(const gpu_lowering *gpu, const attention_sizes *z)
+static int attention_is_split(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const uint64_t bytes = attention_split_words(z) * 4;
     return !z->attrs.weights && z->depth > 0 && z->value_depth > 0 && z->rows < ATTENTION_FEW_ROWS &&
@@ -334,7 +325,7 @@ static int attention_is_split(const gpu_lowering *gpu, const attention_sizes *z)
 
 static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
 {
-    const attention_sizes z = attention_read(gpu);
+    const gpu_attention_sizes z = gpu_attention_read(gpu);
     if (variant == ATTENTION_SPLIT) return attention_is_split(gpu, &z);
     if (variant == ATTENTION_MATMUL) return attention_is_product(gpu, &z);
     if (variant == ATTENTION_ROWS) return gpu_rounds_fit(gpu, attention_rounds_rows(gpu, &z));
@@ -349,7 +340,7 @@ static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
 
 static uint32_t attention_choose(const gpu_lowering *gpu)
 {
-    const attention_sizes z = attention_read(gpu);
+    const gpu_attention_sizes z = gpu_attention_read(gpu);
     /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles; where tiles
      * must be the smallest they have smaller ones. */
     if ((gpu->software || gpu_smallest_tiles(gpu->limits)) && attention_eligible(gpu, ATTENTION_MATMUL))
@@ -362,9 +353,9 @@ static uint32_t attention_choose(const gpu_lowering *gpu)
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
-static pco_status attention_supports(gpu_lowering *gpu)
+pco_status gpu_attention_supports(gpu_lowering *gpu)
 {
-    const attention_sizes z = attention_read(gpu);
+    const gpu_attention_sizes z = gpu_attention_read(gpu);
     if (gpu->limits->max_bindings < ATTENTION_BINDINGS)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "attention binds %d buffers, and the device takes %u",
                         ATTENTION_BINDINGS, gpu->limits->max_bindings);
@@ -375,10 +366,8 @@ static pco_status attention_supports(gpu_lowering *gpu)
     return gpu->status;
 }
 
-/* Binds a whole tensor, or lets the buffer see what `other` sees where there is nothing. Returns the tensor's first
- * element, or 0. */
-static uint32_t attention_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint32_t other,
-                               int write)
+uint32_t gpu_attention_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint32_t other,
+                            int write)
 {
     const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
     if (count) return gpu_bind_elements(gpu, d, buffer, tensor, 0, count, write);
@@ -386,37 +375,33 @@ static uint32_t attention_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t 
     return 0;
 }
 
-/* The same for lengths and starts: those that are absent are nowhere. */
-static uint32_t attention_bind_optional(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
-                                        uint32_t other)
+uint32_t gpu_attention_bind_optional(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
+                                     uint32_t other)
 {
-    const uint32_t first = attention_bind(gpu, d, buffer, tensor, other, 0);
-    return tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0 ? NOTHING : first;
+    const uint32_t first = gpu_attention_bind(gpu, d, buffer, tensor, other, 0);
+    return tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0 ? GPU_ATTENTION_NOWHERE : first;
 }
 
-static int32_t attention_flags(const attention_sizes *z)
+int32_t gpu_attention_flags(const gpu_attention_sizes *z)
 {
-    return (z->attrs.weights ? ATTENTION_WEIGHTS : 0) | (z->attrs.softcap > 0 ? ATTENTION_SOFTCAP : 0);
+    return (z->attrs.weights ? GPU_ATTENTION_WEIGHTS : 0) | (z->attrs.softcap > 0 ? GPU_ATTENTION_SOFTCAP : 0);
 }
 
-static int32_t attention_reach(const attention_sizes *z)
+int32_t gpu_attention_reach(const gpu_attention_sizes *z)
 {
     const int64_t window = z->attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z->attrs.window;
     if (z->attrs.causal) return ~(window > 0 ? (int32_t)window : INT32_MAX);
     return window > 0 ? (int32_t)window : 0;
 }
 
-/* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
-static void attention_steps(const pco_tensor *x, const attention_sizes *z, uint32_t step[3])
+void gpu_attention_steps(const pco_tensor *x, const gpu_attention_sizes *z, uint32_t step[3])
 {
     int64_t stride[3];
     attention_stride(x, z->attrs.heads_first != 0, stride);
     for (uint32_t i = 0; i < 3; i++) step[i] = (uint32_t)stride[i];
 }
 
-/* Strides of the mask per sequence, head, row and key, 0 where it has only one; they are left as they are where there
- * is no mask. */
-static void attention_mask_steps(const gpu_lowering *gpu, uint32_t step[4])
+void gpu_attention_mask_steps(const gpu_lowering *gpu, uint32_t step[4])
 {
     const pco_tensor *mask = gpu_input(gpu, 3);
     uint32_t next = 1;
@@ -426,58 +411,43 @@ static void attention_mask_steps(const gpu_lowering *gpu, uint32_t step[4])
     }
 }
 
-static int32_t attention_mask_type(const gpu_lowering *gpu)
+int32_t gpu_attention_mask_type(const gpu_lowering *gpu)
 {
     const pco_tensor *mask = gpu_input(gpu, 3);
     return mask ? (int32_t)mask->dtype : -1;
 }
 
-static float attention_scale(const attention_sizes *z)
+float gpu_attention_scale(const gpu_attention_sizes *z)
 {
     return (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth));
 }
 
-static uint32_t attention_is_odd(uint32_t first, const uint32_t step[3])
+uint32_t gpu_attention_is_odd(uint32_t first, const uint32_t step[3])
 {
     return (first | step[0] | step[1] | step[2]) & 1;
 }
 
-/* The flag for a kernel's parameters: `odd`, whether what it reads or writes beside these three is. */
-#define ATTENTION_EVEN_OF(p, odd) \
-    (attention_is_odd((p)->q_first, (p)->q_step) || attention_is_odd((p)->k_first, (p)->k_step) || \
-             attention_is_odd((p)->v_first, (p)->v_step) || (odd) \
-         ? 0 \
-         : ATTENTION_EVEN)
-
-/* What the kernels that read queries, keys and values declare alike: all constants, and some parameters. */
-#define ATTENTION_SPECS(gpu, z, more_flags) \
-    .q = (int32_t)gpu_input(gpu, 0)->dtype, .k = (int32_t)gpu_input(gpu, 1)->dtype, .m = attention_mask_type(gpu), \
-    .flags = attention_flags(z) | (more_flags), .d = (int32_t)(z)->depth, .e = (int32_t)(z)->value_depth
-#define ATTENTION_PARAMS(z) \
-    .n_heads = (z)->heads, .group_heads = (z)->group_heads, .n_rows = (z)->rows, .n_keys = (z)->keys, \
-    .scale = attention_scale(z), .reach = (uint32_t)attention_reach(z)
-
 /* Scores to weights, in the workspace. */
-static pco_status attention_weigh(gpu_lowering *gpu, const attention_sizes *z)
+static pco_status attention_weigh(gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
     const int serial = gpu->software && gpu_rows_eligible(gpu, GPU_SERIAL, z->keys);
     const uint32_t local = gpu_workgroup(gpu, 64);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
-    gpu_set_specs(gpu, &d, attention_scores, .flags = attention_flags(z), .walk = serial);
+    gpu_set_specs(gpu, &d, attention_scores, .flags = gpu_attention_flags(z), .walk = serial);
     gpu_attention_scores_params p = {.n_rows = z->rows,
                                      .n_keys = z->keys,
-                                     .scale = attention_scale(z),
+                                     .scale = gpu_attention_scale(z),
                                      .cap = (float)z->attrs.softcap,
-                                     .reach = (uint32_t)attention_reach(z),
+                                     .reach = (uint32_t)gpu_attention_reach(z),
                                      .n_all = (uint32_t)rows};
     p.p_first = gpu_bind_workspace(gpu, &d, GPU_attention_scores_p, 0, rows * z->keys * 4, 1) / 4;
     gpu_set_params_from(gpu, &d, attention_scores, &p);
     return gpu_emit(gpu, &d, serial ? gpu_div_up(rows, local) : rows);
 }
 
-static pco_status attention_products(gpu_lowering *gpu, const attention_sizes *z)
+static pco_status attention_products(gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const gpu_matmul scores = attention_scores(gpu, z), join = attention_join(gpu, z);
     pco_status status = gpu_emit_product(gpu, &scores);
@@ -486,64 +456,65 @@ static pco_status attention_products(gpu_lowering *gpu, const attention_sizes *z
 }
 
 /* Where operands and results of attention_rows and attention_tiled are. */
-static void attention_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z,
+static void attention_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_attention_sizes *z,
                                gpu_attention_params *p)
 {
     const uint32_t q = GPU_attention_q, y = GPU_attention_y, weights = GPU_attention_weights;
-    p->q_first = attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
-    p->k_first = attention_bind(gpu, d, GPU_attention_k, gpu_input_index(gpu, 1), q, 0);
-    p->v_first = attention_bind(gpu, d, GPU_attention_v, gpu_input_index(gpu, 2), q, 0);
-    p->mask_first = attention_bind(gpu, d, GPU_attention_mask, gpu_input_index(gpu, 3), q, 0);
-    p->lengths_first = attention_bind_optional(gpu, d, GPU_attention_lengths, gpu_input_index(gpu, 4), q);
-    p->starts_first = attention_bind_optional(gpu, d, GPU_attention_starts, gpu_input_index(gpu, 5), q);
-    p->y_first = attention_bind(gpu, d, y, gpu_output_index(gpu, 0), q, 1);
+    p->q_first = gpu_attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
+    p->k_first = gpu_attention_bind(gpu, d, GPU_attention_k, gpu_input_index(gpu, 1), q, 0);
+    p->v_first = gpu_attention_bind(gpu, d, GPU_attention_v, gpu_input_index(gpu, 2), q, 0);
+    p->mask_first = gpu_attention_bind(gpu, d, GPU_attention_mask, gpu_input_index(gpu, 3), q, 0);
+    p->lengths_first = gpu_attention_bind_optional(gpu, d, GPU_attention_lengths, gpu_input_index(gpu, 4), q);
+    p->starts_first = gpu_attention_bind_optional(gpu, d, GPU_attention_starts, gpu_input_index(gpu, 5), q);
+    p->y_first = gpu_attention_bind(gpu, d, y, gpu_output_index(gpu, 0), q, 1);
     if (gpu_has_buffer(d, weights))
         p->weights_first =
-            attention_bind(gpu, d, weights, z->attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, y, 1);
-    attention_steps(gpu_input(gpu, 0), z, p->q_step);
-    attention_steps(gpu_input(gpu, 1), z, p->k_step);
-    attention_steps(gpu_input(gpu, 2), z, p->v_step);
-    attention_steps(gpu_output(gpu, 0), z, p->y_step);
-    attention_mask_steps(gpu, p->mask_step);
+            gpu_attention_bind(gpu, d, weights, z->attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, y, 1);
+    gpu_attention_steps(gpu_input(gpu, 0), z, p->q_step);
+    gpu_attention_steps(gpu_input(gpu, 1), z, p->k_step);
+    gpu_attention_steps(gpu_input(gpu, 2), z, p->v_step);
+    gpu_attention_steps(gpu_output(gpu, 0), z, p->y_step);
+    gpu_attention_mask_steps(gpu, p->mask_step);
 }
 
 /* ---- parts of the keys ---- */
 
-static uint32_t attention_key_heads(const gpu_lowering *gpu, const attention_sizes *z)
+uint32_t gpu_attention_key_heads(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
 }
 
-static pco_status attention_emit_parts(gpu_lowering *gpu, const attention_sizes *z)
+static pco_status attention_emit_parts(gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const gpu_variant *split = &attention_variants[ATTENTION_SPLIT];
     const uint32_t members = z->group_heads * z->rows, q = GPU_attention_split_q,
                    four = members > 1 && gpu_tuned(gpu, split, ATTENTION_SPLIT_ROWS) == 4;
     const uint64_t parts = attention_n_parts(z), blocks = gpu_div_up(members, four ? 4 : 1);
-    const uint64_t groups = (uint64_t)z->batch * attention_key_heads(gpu, z) * parts * blocks;
+    const uint64_t groups = (uint64_t)z->batch * gpu_attention_key_heads(gpu, z) * parts * blocks;
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, four ? GPU_KERNEL_attention_split_4 : GPU_KERNEL_attention_split_1, ATTENTION_SPLIT_LOCAL, 1, 1);
     const int rolled_up = gpu_tuned(gpu, split, ATTENTION_SPLIT_UNROLL) == 1;
-    gpu_attention_split_params p = {ATTENTION_PARAMS(z), .cap = (float)z->attrs.softcap, .n_parts = (uint32_t)parts,
+    gpu_attention_split_params p = {GPU_ATTENTION_PARAMS(z), .cap = (float)z->attrs.softcap, .n_parts = (uint32_t)parts,
                                     .n_groups = (uint32_t)groups};
-    p.q_first = attention_bind(gpu, &d, q, gpu_input_index(gpu, 0), q, 0);
-    p.k_first = attention_bind(gpu, &d, GPU_attention_split_k, gpu_input_index(gpu, 1), q, 0);
-    p.v_first = attention_bind(gpu, &d, GPU_attention_split_v, gpu_input_index(gpu, 2), q, 0);
-    p.mask_first = attention_bind(gpu, &d, GPU_attention_split_mask, gpu_input_index(gpu, 3), q, 0);
-    p.lengths_first = attention_bind_optional(gpu, &d, GPU_attention_split_lengths, gpu_input_index(gpu, 4), q);
-    p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_split_starts, gpu_input_index(gpu, 5), q);
+    p.q_first = gpu_attention_bind(gpu, &d, q, gpu_input_index(gpu, 0), q, 0);
+    p.k_first = gpu_attention_bind(gpu, &d, GPU_attention_split_k, gpu_input_index(gpu, 1), q, 0);
+    p.v_first = gpu_attention_bind(gpu, &d, GPU_attention_split_v, gpu_input_index(gpu, 2), q, 0);
+    p.mask_first = gpu_attention_bind(gpu, &d, GPU_attention_split_mask, gpu_input_index(gpu, 3), q, 0);
+    p.lengths_first = gpu_attention_bind_optional(gpu, &d, GPU_attention_split_lengths, gpu_input_index(gpu, 4), q);
+    p.starts_first = gpu_attention_bind_optional(gpu, &d, GPU_attention_split_starts, gpu_input_index(gpu, 5), q);
     p.parts_first = gpu_bind_workspace(gpu, &d, GPU_attention_split_parts, 0, attention_split_words(z) * 4, 1) / 4;
-    attention_steps(gpu_input(gpu, 0), z, p.q_step);
-    attention_steps(gpu_input(gpu, 1), z, p.k_step);
-    attention_steps(gpu_input(gpu, 2), z, p.v_step);
-    attention_mask_steps(gpu, p.mask_step);
-    gpu_set_specs(gpu, &d, attention_split,
-                  ATTENTION_SPECS(gpu, z, (rolled_up ? ATTENTION_ROLLED_UP : 0) | ATTENTION_EVEN_OF(&p, 0)));
+    gpu_attention_steps(gpu_input(gpu, 0), z, p.q_step);
+    gpu_attention_steps(gpu_input(gpu, 1), z, p.k_step);
+    gpu_attention_steps(gpu_input(gpu, 2), z, p.v_step);
+    gpu_attention_mask_steps(gpu, p.mask_step);
+    gpu_set_specs(
+        gpu, &d, attention_split,
+        GPU_ATTENTION_SPECS(gpu, z, (rolled_up ? GPU_ATTENTION_ROLLED_UP : 0) | GPU_ATTENTION_EVEN_OF(&p, 0)));
     gpu_set_params_from(gpu, &d, attention_split, &p);
     return gpu_emit(gpu, &d, groups);
 }
 
-static pco_status attention_emit_merge(gpu_lowering *gpu, const attention_sizes *z)
+static pco_status attention_emit_merge(gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const uint64_t groups = (uint64_t)z->batch * z->heads * z->rows;
     const uint32_t parts = GPU_attention_merge_parts;
@@ -553,19 +524,19 @@ static pco_status attention_emit_merge(gpu_lowering *gpu, const attention_sizes 
     gpu_attention_merge_params p = {.n_heads = z->heads,
                                     .n_rows = z->rows,
                                     .n_keys = z->keys,
-                                    .reach = (uint32_t)attention_reach(z),
+                                    .reach = (uint32_t)gpu_attention_reach(z),
                                     .n_parts = (uint32_t)attention_n_parts(z),
                                     .n_groups = (uint32_t)groups};
     p.parts_first = gpu_bind_workspace(gpu, &d, parts, 0, attention_split_words(z) * 4, 0) / 4;
-    p.lengths_first = attention_bind_optional(gpu, &d, GPU_attention_merge_lengths, gpu_input_index(gpu, 4), parts);
-    p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_merge_starts, gpu_input_index(gpu, 5), parts);
-    p.y_first = attention_bind(gpu, &d, GPU_attention_merge_y, gpu_output_index(gpu, 0), parts, 1);
-    attention_steps(gpu_output(gpu, 0), z, p.y_step);
+    p.lengths_first = gpu_attention_bind_optional(gpu, &d, GPU_attention_merge_lengths, gpu_input_index(gpu, 4), parts);
+    p.starts_first = gpu_attention_bind_optional(gpu, &d, GPU_attention_merge_starts, gpu_input_index(gpu, 5), parts);
+    p.y_first = gpu_attention_bind(gpu, &d, GPU_attention_merge_y, gpu_output_index(gpu, 0), parts, 1);
+    gpu_attention_steps(gpu_output(gpu, 0), z, p.y_step);
     gpu_set_params_from(gpu, &d, attention_merge, &p);
     return gpu_emit(gpu, &d, groups);
 }
 
-static pco_status attention_split(gpu_lowering *gpu, const attention_sizes *z)
+static pco_status attention_split(gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     const pco_status status = attention_emit_parts(gpu, z);
     return status ? status : attention_emit_merge(gpu, z);
@@ -576,7 +547,7 @@ static int attention_is_for_gpus_on_a_processor(const gpu_lowering *gpu) { retur
 
 static pco_status attention_lower(gpu_lowering *gpu)
 {
-    const attention_sizes z = attention_read(gpu);
+    const gpu_attention_sizes z = gpu_attention_read(gpu);
     const pco_tensor *y = gpu_output(gpu, 0);
     if (gpu_count(y) == 0 && !(z.attrs.weights && gpu_count(gpu_output(gpu, 1)))) return gpu->status;
     if (gpu->variant == ATTENTION_MATMUL) return attention_products(gpu, &z);
@@ -588,10 +559,10 @@ static pco_status attention_lower(gpu_lowering *gpu)
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
     gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
     const int rolled_up = tile && attention_is_for_gpus_on_a_processor(gpu);
-    gpu_attention_params p = {ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
+    gpu_attention_params p = {GPU_ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
     attention_bind_all(gpu, &d, &z, &p);
-    const int32_t even = ATTENTION_EVEN_OF(&p, attention_is_odd(p.y_first, p.y_step));
-    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, (rolled_up ? ATTENTION_ROLLED_UP : 0) | even),
+    const int32_t even = GPU_ATTENTION_EVEN_OF(&p, gpu_attention_is_odd(p.y_first, p.y_step));
+    gpu_set_specs(gpu, &d, attention, GPU_ATTENTION_SPECS(gpu, &z, (rolled_up ? GPU_ATTENTION_ROLLED_UP : 0) | even),
                   .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
                   .matrix_k = (int32_t)gpu->limits->matrix[2]);
     const uint64_t heads = (uint64_t)z.batch * z.heads;
@@ -607,130 +578,5 @@ const gpu_lowerer gpu_lower_attention = {.variants = attention_variants,
                                          .n_variants = ATTENTION_N_VARIANTS,
                                          .eligible = attention_eligible,
                                          .choose = attention_choose,
-                                         .supports = attention_supports,
+                                         .supports = gpu_attention_supports,
                                          .lower = attention_lower};
-
-/* ---- its gradients ---- */
-
-/* Words that the first kernel leaves for each row; see attention_backward.kern. */
-enum { ATTENTION_STAT_WORDS = 5, ATTENTION_FEW_SCORES = 1 << 15 };
-
-/* `block`: rows or keys of a workgroup, each of which every invocation has sums for. */
-static const gpu_variant attention_back_variants[] = {{"default", .constants = {{"block", 4, {2, 4}, .smallest = 2}}}};
-
-static uint32_t attention_block(const gpu_lowering *gpu) { return gpu_tuned(gpu, &attention_back_variants[0], 0); }
-
-/* Binds what the first kernel leaves for each row, or what `other` sees where there are no rows. */
-static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t buffer,
-                                     uint32_t other, int write)
-{
-    const uint64_t words = (uint64_t)z->batch * z->heads * z->rows * ATTENTION_STAT_WORDS;
-    if (words) return gpu_bind_workspace(gpu, d, buffer, 0, words * 4, write) / 4;
-    gpu_bind_again(gpu, d, buffer, other);
-    return 0;
-}
-
-/* Constants, buffers and parameters of the first kernel. */
-static void attention_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t blocks)
-{
-    const uint32_t q = GPU_attention_stats_q;
-    gpu_attention_stats_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
-                                    .n_blocks = blocks};
-    p.q_first = attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
-    p.k_first = attention_bind(gpu, d, GPU_attention_stats_k, gpu_input_index(gpu, 1), q, 0);
-    p.v_first = attention_bind(gpu, d, GPU_attention_stats_v, gpu_input_index(gpu, 2), q, 0);
-    p.mask_first = attention_bind(gpu, d, GPU_attention_stats_mask, gpu_input_index(gpu, 3), q, 0);
-    p.lengths_first = attention_bind_optional(gpu, d, GPU_attention_stats_lengths, gpu_input_index(gpu, 4), q);
-    p.starts_first = attention_bind_optional(gpu, d, GPU_attention_stats_starts, gpu_input_index(gpu, 5), q);
-    p.gradient_first = attention_bind(gpu, d, GPU_attention_stats_gradient, gpu_input_index(gpu, 6), q, 0);
-    p.stats_first = attention_bind_stats(gpu, d, z, GPU_attention_stats_stats, q, 1);
-    attention_steps(gpu_input(gpu, 0), z, p.q_step);
-    attention_steps(gpu_input(gpu, 1), z, p.k_step);
-    attention_steps(gpu_input(gpu, 2), z, p.v_step);
-    attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
-    attention_mask_steps(gpu, p.mask_step);
-    const int32_t even = ATTENTION_EVEN_OF(&p, attention_is_odd(p.gradient_first, p.gradient_step));
-    gpu_set_specs(gpu, d, attention_stats, ATTENTION_SPECS(gpu, z, even));
-    gpu_set_params_from(gpu, d, attention_stats, &p);
-}
-
-/* Those of the other two: y is the gradient of queries, or that of keys, and then `other` that of values. */
-static void attention_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t blocks)
-{
-    const uint32_t y = GPU_attention_gradients_y, other = GPU_attention_gradients_other;
-    const int keys = gpu_has_buffer(d, other);
-    gpu_attention_gradients_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
-                                        .n_blocks = blocks};
-    p.y_first = attention_bind(gpu, d, y, gpu_output_index(gpu, keys ? 1 : 0), y, 1);
-    if (keys) p.other_first = attention_bind(gpu, d, other, gpu_output_index(gpu, 2), y, 1);
-    p.q_first = attention_bind(gpu, d, GPU_attention_gradients_q, gpu_input_index(gpu, 0), y, 0);
-    p.k_first = attention_bind(gpu, d, GPU_attention_gradients_k, gpu_input_index(gpu, 1), y, 0);
-    p.v_first = attention_bind(gpu, d, GPU_attention_gradients_v, gpu_input_index(gpu, 2), y, 0);
-    p.mask_first = attention_bind(gpu, d, GPU_attention_gradients_mask, gpu_input_index(gpu, 3), y, 0);
-    p.gradient_first = attention_bind(gpu, d, GPU_attention_gradients_gradient, gpu_input_index(gpu, 6), y, 0);
-    p.stats_first = attention_bind_stats(gpu, d, z, GPU_attention_gradients_stats, y, 0);
-    attention_steps(gpu_input(gpu, 0), z, p.q_step);
-    attention_steps(gpu_input(gpu, 1), z, p.k_step);
-    attention_steps(gpu_input(gpu, 2), z, p.v_step);
-    attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
-    attention_mask_steps(gpu, p.mask_step);
-    const int32_t even = ATTENTION_EVEN_OF(&p, attention_is_odd(p.gradient_first, p.gradient_step));
-    gpu_set_specs(gpu, d, attention_gradients, ATTENTION_SPECS(gpu, z, even));
-    gpu_set_params_from(gpu, d, attention_gradients, &p);
-}
-
-/* One of the three kernels over `groups` blocks of rows or keys. */
-static pco_status attention_back(gpu_lowering *gpu, const attention_sizes *z, uint32_t kernel, uint64_t groups)
-{
-    if (groups == 0 || gpu->status) return gpu->status;
-    if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
-    pco_gpu_dispatch d;
-    gpu_begin(gpu, &d, kernel, gpu_workgroup(gpu, 64), 1, 1);
-    if (kernel == GPU_KERNEL_attention_backward_stats || kernel == GPU_KERNEL_attention_backward_stats_2)
-        attention_fill_stats(gpu, &d, z, (uint32_t)groups);
-    else
-        attention_fill_gradients(gpu, &d, z, (uint32_t)groups);
-    return gpu_emit(gpu, &d, groups);
-}
-
-static pco_status attention_backward_lower(gpu_lowering *gpu)
-{
-    const attention_sizes z = attention_read(gpu);
-    const uint32_t block = attention_block(gpu), two = block == 2;
-    const uint64_t rows = (uint64_t)z.batch * z.heads * gpu_div_up(z.rows, block);
-    const uint64_t keys = (uint64_t)z.batch * attention_key_heads(gpu, &z) * gpu_div_up(z.keys, block);
-    attention_back(gpu, &z, two ? GPU_KERNEL_attention_backward_stats_2 : GPU_KERNEL_attention_backward_stats, rows);
-    attention_back(gpu, &z, two ? GPU_KERNEL_attention_backward_queries_2 : GPU_KERNEL_attention_backward_queries,
-                   rows);
-    return attention_back(gpu, &z, two ? GPU_KERNEL_attention_backward_keys_2 : GPU_KERNEL_attention_backward_keys,
-                          keys);
-}
-
-/* Rounds of the longest of the three kernels: over keys, or over the rows of all heads that share them. */
-static uint64_t attention_rounds_back(const gpu_lowering *gpu, const attention_sizes *z)
-{
-    const uint64_t width = gpu_workgroup(gpu, 64), depth = (uint64_t)z->depth + z->value_depth;
-    const uint64_t parts = attention_parts(z->depth, width) + attention_parts(z->value_depth, width);
-    const uint64_t along = gpu_max(z->keys, (uint64_t)z->rows * z->group_heads);
-    return gpu_div_up(along, width) * (1 + depth + parts) + attention_block(gpu) * (depth + parts);
-}
-
-/* Invocations read keys side by side, each its own line, and the products of the decomposition have tiles: over 1,024
- * positions they take 0.08 of the time on lavapipe, and 0.18 on an NVIDIA H200. It is refused, but where it costs
- * little, and where the decomposition's scores would take more memory than is given them. */
-static pco_status attention_backward_supports(gpu_lowering *gpu)
-{
-    const attention_sizes z = attention_read(gpu);
-    if (gpu_need_rounds(gpu, attention_rounds_back(gpu, &z))) return gpu->status;
-    if (gpu_workgroup(gpu, 64) < 4) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "weights are read by fours");
-    const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
-    if (scores > ATTENTION_FEW_SCORES && scores * 4 <= ATTENTION_SCORE_BYTES)
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "step by step is faster with %llu scores",
-                        (unsigned long long)scores);
-    return attention_supports(gpu);
-}
-
-const gpu_lowerer gpu_lower_attention_backward = {.variants = attention_back_variants,
-                                                  .n_variants = 1,
-                                                  .supports = attention_backward_supports,
-                                                  .lower = attention_backward_lower};

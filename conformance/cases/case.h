@@ -36,6 +36,7 @@ typedef enum conf_fill {
     CONF_FILL_KEYS,    /* a mask of attention that hides every fourth key from all rows, and others from some */
     CONF_FILL_SPREAD,  /* blocks of 32 numbers that lie close together, far apart, at the edges of f32's range ... */
     CONF_FILL_SPARSE,  /* quantised weights of which three in four are 0 */
+    CONF_FILL_RISING,  /* by the regime; from every fourth row of the last dimension to the next twice as large */
 } conf_fill;
 
 /* Has the operand NaN where nothing may be read? */

@@ -254,6 +254,9 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     case CONF_FILL_REAL: return conf_real_value(operand->real, i);
     case CONF_FILL_SPREAD: return conf_data_spread(one, input, bits, i);
     case CONF_FILL_TIES: return conf_data_integer(bits, -1, 1);
+    case CONF_FILL_RISING:
+        return ldexp(conf_data_default(one, input, bits, pick),
+                     (int)(i / last % operand->shape[operand->rank - 2]) / 4);
     case CONF_FILL_ROWS:
         if (i / last % 3 == 1) return operand->dtype == PCO_BOOL ? 0.0 : -INFINITY;
         return operand->dtype == PCO_BOOL ? (double)(pick % 2) : conf_data_default(one, input, bits, pick);

@@ -38,8 +38,9 @@ static void conf_label_vector(char *label, const int64_t *vector, int64_t n)
 
 static void conf_label_operand(char *label, const conf_operand *operand)
 {
-    static const char *const FILLS[] = {"",     "int",  "uniform", "list",    "bool",   "bits", "phase",  "equal",
-                                        "ties", "rows", "real",    "garbage", "unseen", "keys", "spread", "sparse"};
+    static const char *const FILLS[] = {"",       "int",   "uniform", "list",   "bool",  "bits",
+                                        "phase",  "equal", "ties",    "rows",   "real",  "garbage",
+                                        "unseen", "keys",  "spread",  "sparse", "rising"};
     if (!operand->present) {
         conf_label_append(label, " -");
         return;

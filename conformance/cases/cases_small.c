@@ -379,6 +379,33 @@ static void small_parts(conf_cases_context *context)
     }
 }
 
+/* Gradients of halves, for which variants have tiles: of heads beside each other, a little more than two sixteens, with
+ * values of another size, behind a mask and of rows that see few keys; of heads that share keys, where the gradients of
+ * later rows are many times as large. */
+static void small_gradients(conf_cases_context *context)
+{
+    static const struct {
+        const char *q, *k, *v, *gradient, *mask;
+        int64_t causal, window, heads_first;
+    } ROWS[] = {{"2,33,2,34", "2,50,1,34", "2,50,1,40", "2,33,2,40", "1,1,33,50", 0, 9, 0},
+                {"1,6,41,64", "1,2,45,64", "1,2,45,64", "1,6,41,64", NULL, 1, 0, 1}};
+    for (uint32_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, CONF_RANDOM);
+        *(pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes =
+            (pco_scaled_dot_product_attention_backward_attrs){
+                .causal = ROWS[i].causal, .window = ROWS[i].window, .heads_first = ROWS[i].heads_first};
+        conf_cases_in(one, PCO_F16, "%s", ROWS[i].q);
+        conf_cases_in(one, PCO_F16, "%s", ROWS[i].k);
+        conf_cases_in(one, PCO_F16, "%s", ROWS[i].v);
+        if (ROWS[i].mask) conf_cases_in(one, PCO_F32, "%s", ROWS[i].mask)->fill = CONF_FILL_KEYS;
+        while (one->n_inputs < 6) conf_cases_absent(one);
+        conf_operand *gradient = conf_cases_in(one, PCO_F16, "%s", ROWS[i].gradient);
+        if (!ROWS[i].mask) gradient->fill = CONF_FILL_RISING;
+        one->every = true;
+        conf_cases_emit(context);
+    }
+}
+
 void conf_cases_small(conf_cases_context *context, pco_op op)
 {
     if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
@@ -416,7 +443,10 @@ void conf_cases_small(conf_cases_context *context, pco_op op)
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD:
         small_apart_attention(context, op);
         small_heads(context, op);
-        if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) small_steps(context);
+        if (op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION)
+            small_steps(context);
+        else
+            small_gradients(context);
         break;
     default: break;
     }

@@ -23,8 +23,9 @@ VARIANTS = {'matmul_naive.kern': ['naive'], 'matmul_register.kern': ['register*'
             'matmul_pairs.kern': ['pairs'], 'matmul_dot.kern': ['dot'], 'matmul_vector.kern': ['vector'],
             'matmul_finish.kern': ['naive', '*split', 'stream'], 'integer_split.kern': ['integer'],
             'attention_rows.kern': ['rows'], 'attention_tiled.kern': ['tiled'], 'attention_shared.kern': ['tiled@gpu'],
-            'attention_matrix.kern': ['matrix'], 'attention_matrix2.kern': ['matrix2']}
-WITH_VARIANTS = ['matmul', 'scaled_dot_product_attention']
+            'attention_matrix.kern': ['matrix'], 'attention_matrix2.kern': ['matrix2'],
+            'attention_backward.kern': ['default'], 'attention_backward_matrix.kern': ['matrix']}
+WITH_VARIANTS = ['matmul', 'scaled_dot_product_attention', 'scaled_dot_product_attention_backward']
 OP_NAMES = {'gelu_tanh': 'gelu', 'and': 'logical_and', 'or': 'logical_or'}
 
 

@@ -138,12 +138,15 @@ static void test_matrix(void **state)
     assert_false(described_offers(&device, "matrix", 64));
 }
 
-/* Is attention of [1, 2, 64, depth] over as many keys, with values of so many elements, offered as that variant? */
-static int described_attends(pco_device *device, const char *name, int64_t depth, int64_t values)
+/* Is attention of [1, 2, 64, depth] over as many keys, with values of so many elements, or are its gradients, offered
+ * as that variant? */
+static int described_attends(pco_device *device, int gradients, const char *name, int64_t depth, int64_t values)
 {
-    const int64_t last[4] = {depth, depth, values, values};
+    /* q, k, v, the result or its gradient, and the gradients of the first three */
+    const int64_t last[7] = {depth, depth, values, values, depth, depth, values};
     pco_scaled_dot_product_attention_attrs attrs = {.heads_first = 1};
-    pco_tensor tensors[4];
+    pco_scaled_dot_product_attention_backward_attrs back_attrs = {.heads_first = 1};
+    pco_tensor tensors[7];
     pco_node node = {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
                      .n_inputs = 6,
                      .n_outputs = 1,
@@ -153,15 +156,23 @@ static int described_attends(pco_device *device, const char *name, int64_t depth
                      .attrs_size = sizeof attrs,
                      .attrs = &attrs,
                      .name = "attention"};
-    for (int i = 0; i < 4; i++)
+    if (gradients) {
+        node.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+        node.n_inputs = 7, node.n_outputs = 3;
+        node.inputs[6] = 3;
+        for (uint32_t i = 0; i < 3; i++) node.outputs[i] = 4 + i;
+        node.attrs_size = sizeof back_attrs, node.attrs = &back_attrs;
+    }
+    for (int i = 0; i < 7; i++)
         tensors[i] = (pco_tensor){.dtype = PCO_F16,
-                                  .kind = i < 3 ? PCO_KIND_INPUT : PCO_KIND_OUTPUT,
+                                  .kind = i < 3 + gradients ? PCO_KIND_INPUT : PCO_KIND_OUTPUT,
                                   .rank = 4,
                                   .alias = PCO_NONE,
                                   .shape = {1, 2, 64, last[i]},
                                   .bytes = (uint64_t)(2 * 64 * last[i]) * 2,
                                   .name = "t"};
-    const pco_part part = {.size = sizeof part, .n_tensors = 4, .n_nodes = 1, .tensors = tensors, .nodes = &node};
+    const pco_part part = {
+        .size = sizeof part, .n_tensors = gradients ? 7 : 4, .n_nodes = 1, .tensors = tensors, .nodes = &node};
     pco_variant variants[32];
     int found = 0;
     const uint32_t n = pco_gpu_program_api.variants(device, &part, 0, variants, 32);
@@ -239,38 +250,59 @@ static uint32_t described_arrays2(const uint32_t matrix[3], uint32_t depth, uint
     return 16 * (queries + lines + areas) + 4 * keys;
 }
 
+/* Those of attention_backward_matrix.kern, of keys. */
+static uint32_t described_arrays_of_gradients(const uint32_t matrix[3], uint32_t depth, uint32_t values)
+{
+    const uint32_t own = 2 * matrix[0], lines = 32, depth_vectors = (depth + 15) / 16 * 2,
+                   slope_vectors = (values + 15) / 16 * 2;
+    uint32_t each = 2, longest = depth_vectors > slope_vectors ? depth_vectors : slope_vectors;
+    while (2 * each * matrix[1] < (depth > values ? depth : values)) each *= 2;
+    if (longest < 2 * each * matrix[1] / 8) longest = 2 * each * matrix[1] / 8;
+    return 16 * (own * (depth_vectors + 1) + own * (slope_vectors + 1) + lines * (longest + 1) +
+                 own * (2 * lines / 4 + 1)) +
+           4 * lines * 8;
+}
+
 /* Attention with cooperative matrices is offered where its arrays fit, to the byte. */
 static void test_attention_arrays(void **state)
 {
     (void)state;
     static const uint32_t MATRICES[][3] = {{16, 16, 16}, {8, 16, 16}, {8, 8, 16}, {16, 8, 8}};
     static const int64_t SIZES[][2] = {{64, 64}, {128, 40}, {20, 100}, {256, 128}, {16, 16}};
-    static const char *const VARIANTS[] = {"matrix", "matrix2"};
+    static const struct {
+        const char *variant;
+        int gradients;
+    } FORMS[] = {{"matrix", 0}, {"matrix2", 0}, {"matrix", 1}};
+    enum { N_FORMS = sizeof FORMS / sizeof *FORMS };
     vk_physical physical;
     pco_device device = described_card(&physical);
     pco_gpu_limits *limits = &device.gpu.limits;
-    uint32_t judged[2] = {0};
+    uint32_t judged[N_FORMS] = {0};
     /* as if this build had them */
     limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
     for (size_t m = 0; m < sizeof MATRICES / sizeof *MATRICES; m++)
-        for (size_t i = 0; i < 2 * (sizeof SIZES / sizeof *SIZES); i++) {
-            const int64_t depth = SIZES[i / 2][0], values = SIZES[i / 2][1];
-            const char *name = VARIANTS[i % 2];
+        for (size_t i = 0; i < N_FORMS * (sizeof SIZES / sizeof *SIZES); i++) {
+            const uint32_t depth = (uint32_t)SIZES[i / N_FORMS][0], values = (uint32_t)SIZES[i / N_FORMS][1];
+            const char *name = FORMS[i % N_FORMS].variant;
+            const int gradients = FORMS[i % N_FORMS].gradients;
             memcpy(limits->matrix, MATRICES[m], sizeof limits->matrix);
             limits->shared_memory = 1 << 20;
-            if (!described_attends(&device, name, depth, values)) continue; /* values that no row of the table holds */
-            judged[i % 2]++;
-            limits->shared_memory =
-                i % 2 ? described_arrays2(MATRICES[m], (uint32_t)depth, (uint32_t)values)
-                      : described_arrays(MATRICES[m], 4 * limits->matrix_width, (uint32_t)depth, (uint32_t)values);
-            if (!described_attends(&device, name, depth, values))
-                fail_msg("%s %zu, heads %zu: not offered within %u bytes", name, m, i / 2, limits->shared_memory);
+            /* values that no row of the table holds */
+            if (!described_attends(&device, gradients, name, depth, values)) continue;
+            judged[i % N_FORMS]++;
+            limits->shared_memory = i % N_FORMS == 1 ? described_arrays2(MATRICES[m], depth, values)
+                                    : i % N_FORMS == 2
+                                        ? described_arrays_of_gradients(MATRICES[m], depth, values)
+                                        : described_arrays(MATRICES[m], 4 * limits->matrix_width, depth, values);
+            if (!described_attends(&device, gradients, name, depth, values))
+                fail_msg("%s %zu, heads %zu: not offered within %u bytes", name, m, i, limits->shared_memory);
             limits->shared_memory--;
-            if (described_attends(&device, name, depth, values))
-                fail_msg("%s %zu, heads %zu: offered within %u bytes", name, m, i / 2, limits->shared_memory);
+            if (described_attends(&device, gradients, name, depth, values))
+                fail_msg("%s %zu, heads %zu: offered within %u bytes", name, m, i, limits->shared_memory);
         }
     assert_true(judged[0] > 12);
     assert_true(judged[1] > 12); /* of weights that are multiplied as they are: {8, 8, 16} has none */
+    assert_true(judged[2] > 12);
 }
 
 /* Timings of launches, and of one that was lost between two of its node: which node each is of, and how many there are

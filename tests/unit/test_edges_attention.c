@@ -159,6 +159,85 @@ static void test_attention_matrices2(void **state)
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_matrix2(&FORMS[i]);
 }
 
+/* The gradients of the same. */
+static pco_graph *gradient_of(pco_dtype q, pco_dtype kv, const matrix_form *form, int64_t rows, int64_t keys)
+{
+    const int64_t at = form->depth, of = form->value_depth;
+    const pco_scaled_dot_product_attention_backward_attrs attrs = {.heads_first = 1};
+    pco_graph *g = pco_graph_create();
+    const uint32_t in[7] = {pco_graph_input(g, "q", q, 4, (int64_t[]){1, 2, rows, at}),
+                            pco_graph_input(g, "k", kv, 4, (int64_t[]){1, 2, keys, at}),
+                            pco_graph_input(g, "v", kv, 4, (int64_t[]){1, 2, keys, of}),
+                            PCO_NONE,
+                            PCO_NONE,
+                            PCO_NONE,
+                            pco_graph_input(g, "gradient", q, 4, (int64_t[]){1, 2, rows, of})};
+    return made(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, &attrs, in, 7);
+}
+
+/* The kernels of gradients by matrices: own rows and the lines that they are multiplied with; that of keys has the
+ * most, and goes along rows. */
+static void check_backward(const matrix_form *form)
+{
+    enum { WIDTH = 32, LINES = 32, LANES = 4 * WIDTH, KEYS = 70 };
+    pco_device device = device_of(0, 0);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
+    limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
+    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
+    pco_graph *g = gradient_of(PCO_F16, PCO_F16, form, 40, KEYS);
+    const uint32_t v = offered(&device, g, "matrix"), own = 2 * form->m;
+    assert_int_equal(v != PCO_NONE, form->most > 0);
+    if (form->most) {
+        if (pco_gpu_sources[form->kernel]) {
+            lowered(&device, g, v, 0);
+            assert_int_equal(last.count, 3);
+            assert_int_equal(last.launches[2].kernel, form->kernel);
+        }
+        const uint64_t key = (uint64_t)(form->depth + 15) / 16 * 32 + 16,
+                       value = (uint64_t)(form->value_depth + 15) / 16 * 32 + 16, sum = 2 * form->most + 16;
+        const uint64_t lines = LINES * more(sum, more(key, value)), area = own * (2 * LINES * 4 + 16);
+        limits->shared_memory = (uint32_t)(own * (key + value) + lines + area + LINES * 8 * 4);
+        assert_true(offered(&device, g, "matrix") != PCO_NONE);
+        limits->shared_memory--;
+        assert_true(offered(&device, g, "matrix") == PCO_NONE);
+        limits->shared_memory = 1 << 17;
+        const uint64_t longest = more(form->most, more((uint64_t)form->depth, (uint64_t)form->value_depth));
+        const uint64_t fill = (more(LINES, own) * (longest / 8 + 2) + LANES - 1) / LANES + 1,
+                       size = (uint64_t)(form->depth + form->value_depth) / 4;
+        limits->max_rounds =
+            (uint32_t)((KEYS + 2 * LINES - 1) / LINES * (3 * fill + size + 4 * LINES + 64) + 2 * fill + 1024);
+        assert_true(offered(&device, g, "matrix") != PCO_NONE);
+        limits->max_rounds--;
+        assert_true(offered(&device, g, "matrix") == PCO_NONE);
+        limits->max_rounds = 0;
+    }
+    forget(g);
+    for (int i = 1; i < 4; i++) {
+        g = gradient_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, KEYS);
+        assert_true(offered(&device, g, "matrix") == PCO_NONE);
+        forget(g);
+    }
+}
+
+static void test_gradients_matrices(void **state)
+{
+    static const matrix_form FORMS[] = {{16, 16, 16, 64, 64, GPU_KERNEL_attention_backward_matrix_keys_2, 64},
+                                        {16, 16, 16, 40, 65, GPU_KERNEL_attention_backward_matrix_keys_4, 128},
+                                        {16, 16, 16, 65, 40, GPU_KERNEL_attention_backward_matrix_keys_4, 128},
+                                        {16, 16, 16, 96, 129, GPU_KERNEL_attention_backward_matrix_keys_8, 256},
+                                        {16, 16, 16, 256, 256, GPU_KERNEL_attention_backward_matrix_keys_8, 256},
+                                        {16, 8, 16, 64, 33, GPU_KERNEL_attention_backward_matrix_keys_4, 64},
+                                        {16, 8, 16, 64, 129, 0, 0},
+                                        {16, 8, 16, 129, 64, 0, 0},
+                                        {8, 16, 8, 64, 64, GPU_KERNEL_attention_backward_matrix_keys_2, 64},
+                                        {32, 8, 16, 64, 32, 0, 0},
+                                        {8, 32, 16, 64, 32, 0, 0},
+                                        {16, 16, 32, 64, 32, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_backward(&FORMS[i]);
+}
+
 /* FLAGS of the first launch: the constant is at the same place in all of their interfaces. */
 static int32_t flags_of_first(void) { return last.launches[0].specs[3 + offsetof(gpu_attention_specs, flags) / 4]; }
 
@@ -192,6 +271,7 @@ static void test_attention_even(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention_even), cmocka_unit_test(test_attention_matrices),
-                                       cmocka_unit_test(test_attention_matrices2)};
+                                       cmocka_unit_test(test_attention_matrices2),
+                                       cmocka_unit_test(test_gradients_matrices)};
     return cmocka_run_group_tests_name("edges_attention", tests, NULL, NULL);
 }
