@@ -75,6 +75,12 @@
 #define LANE_Y() TO_INT(LOCAL_ID(1))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define UNROLL _Pragma("unroll")
+// Where Intel's compiler unrolls all of many terms, it has too few registers on Arc.
+#ifdef cl_intel_subgroups
+#define UNROLL_MANY _Pragma("unroll 8")
+#else
+#define UNROLL_MANY UNROLL
+#endif
 #define ROLLED // a loop that gains nothing by being unrolled; the compilers of OpenCL decide for themselves
 #define NOT_UNROLLED _Pragma("nounroll") // one whose reads of shared memory would then stay in registers, too many
 #define FUNCTION static inline __attribute__((unused))

@@ -54,6 +54,7 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define LANE_Y() TO_INT(LOCAL_ID(1))
 #define BARRIER() barrier()
 #define UNROLL [[unroll]]
+#define UNROLL_MANY UNROLL
 #define ROLLED [[dont_unroll]]
 #define NOT_UNROLLED ROLLED
 #define FUNCTION
