@@ -32,11 +32,16 @@ enum {
     ATTENTION_SPLIT_BYTES = 1 << 26,
 };
 
+enum { ATTENTION_TILED_DEPTH = 0, ATTENTION_TILED_ROWS = 1 };
 enum { ATTENTION_SPLIT_UNROLL = 0, ATTENTION_SPLIT_ROWS = 1 };
 
 static const gpu_variant attention_variants[] = {
     [ATTENTION_ROWS] = {"rows", 0},
-    [ATTENTION_TILED] = {"tiled", .has_forms = 1, .constants = {{"depth", 64, {64, 128}}}},
+    /* rows: of an invocation, where values have 65 to 128 elements and the device is no processor */
+    [ATTENTION_TILED] =
+        {"tiled", .has_forms = 1,
+         .constants =
+             {[ATTENTION_TILED_DEPTH] = {"depth", 64, {64, 128}}, [ATTENTION_TILED_ROWS] = {"rows", 2, {2, 4}}}},
     [ATTENTION_MATMUL] = {"matmul", .has_forms = 1},
     /* unroll 1: one vector of a key at a time */
     [ATTENTION_SPLIT] = {"split", .constants = {[ATTENTION_SPLIT_UNROLL] = {"unroll", 2, {1, 2}, .small = 1},
@@ -193,14 +198,19 @@ static int attention_fits(const gpu_lowering *gpu, uint32_t x, uint32_t y)
 static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const gpu_attention_sizes *z)
 {
     static const attention_tile TILES[] = {{GPU_KERNEL_attention_shared_64, 64, 16, 8, 32, 64, 16, 16384},
+                                           {GPU_KERNEL_attention_shared_rows4_128, 128, 16, 8, 32, 64, 8, 16384},
                                            {GPU_KERNEL_attention_shared_128, 128, 16, 16, 32, 64, 8, 16384},
                                            {GPU_KERNEL_attention_shared_256, 256, 32, 8, 16, 64, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_64, 64, 32, 1, 32, 32, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_128, 128, 32, 1, 32, 16, 8, 16384}};
-    const uint32_t least = gpu_tuned(gpu, &attention_variants[ATTENTION_TILED], 0);
-    const uint32_t first = gpu->software ? 3 : 0, end = gpu->software ? 5 : 3;
+    enum { FOUR_ROWS = 1, N_FOR_GPUS = 4, N_TILES = sizeof TILES / sizeof *TILES };
+    const gpu_variant *tiled = &attention_variants[ATTENTION_TILED];
+    const uint32_t least = gpu_tuned(gpu, tiled, ATTENTION_TILED_DEPTH);
+    const int four_rows = gpu_tuned(gpu, tiled, ATTENTION_TILED_ROWS) == 4;
+    const uint32_t first = gpu->software ? N_FOR_GPUS : 0, end = gpu->software ? N_TILES : N_FOR_GPUS;
     for (uint32_t i = first; i < end; i++) {
         const attention_tile *tile = &TILES[i];
+        if (i == FOUR_ROWS && !four_rows) continue;
         const uint32_t size = gpu->software && z->depth > z->value_depth ? z->depth : z->value_depth;
         if (size <= tile->most && tile->most >= least && gpu->limits->shared_memory >= tile->shared_memory &&
             (gpu->software || attention_fits(gpu, tile->x, tile->y)))

@@ -262,7 +262,7 @@ run devices
 if grep -q 'llvmpipe.*Mesa\|lavapipe' "$work/out"; then
     tune() { run bench op --devices vulkan:lavapipe --op attention_row --variant 'tiled*' --tunables --seconds 0.001 "$@"; }
     tune; status "bench op --tunables, lavapipe" 0
-    says "bench op --tunables: the variant" out '^  attention_row +tiled +[0-9.]+ ms .* depth=64 initially$'
+    says "bench op --tunables: the variant" out '^  attention_row +tiled +[0-9.]+ ms .* depth=64, rows=2 initially$'
     says "bench op --tunables: another value" out '^  attention_row +tiled depth=128 +[0-9.]+ ms '
     says "bench op --tunables: in the other form" out '^  attention_row +tiled@gpu depth=128 +[0-9.]+ ms '
     tune --json; json "bench op --tunables --json parses"
