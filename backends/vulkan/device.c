@@ -77,6 +77,7 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
     VkPhysicalDeviceVulkanMemoryModelFeatures model = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
         .vulkanMemoryModel = VK_TRUE,
+        .vulkanMemoryModelDeviceScope = VK_TRUE, /* that of atomics, in all kernels of the device */
     };
     /* Everything else stays off, robust buffer access above all: it hides out-of-bounds accesses. */
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};

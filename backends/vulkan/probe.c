@@ -166,7 +166,7 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     if (sizes.subgroupSizeControl && sizes.computeFullSubgroups) physical->has |= VK_HAS_FULL_SUBGROUPS;
     if (vk_offers(ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) physical->has |= VK_HAS_BUDGET;
     if (vk_offers(ext, "VK_KHR_portability_subset")) physical->has |= VK_HAS_PORTABILITY_SUBSET;
-    if (matrix.cooperativeMatrix && model.vulkanMemoryModel &&
+    if (matrix.cooperativeMatrix && model.vulkanMemoryModel && model.vulkanMemoryModelDeviceScope &&
         report->matrices.cooperativeMatrixSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT)
         physical->has |= VK_HAS_COOPERATIVE_MATRIX;
     if (physical->has & VK_HAS_COOPERATIVE_MATRIX && maintenance.maintenance4 && second.cooperativeMatrixReductions &&

@@ -54,6 +54,16 @@ static pco_status probe_store(void *user, const char *name, const void *data, si
     return PCO_ERROR_NOT_FOUND;
 }
 
+/* Where the answer goes. What drivers and layers print while they are asked is none: it goes to stderr. */
+static FILE *probe_answer(void)
+{
+    const int copy = dup(STDOUT_FILENO);
+    FILE *answer = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!answer) return stdout;
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    return answer;
+}
+
 int main(int argc, char **argv)
 {
     pco_fd_standard();
@@ -70,6 +80,7 @@ int main(int argc, char **argv)
                            .parallel_for = probe_for,
                            .cache_load = probe_load,
                            .cache_store = probe_store};
+    FILE *answer = probe_answer();
     pco_error err = {""};
     void *handle;
     pco_plugin_tables tables;
@@ -77,12 +88,12 @@ int main(int argc, char **argv)
     pco_backend *backend;
     pco_status status = pco_loader_open(argv[1], &handle, &tables, &err);
     if (status) {
-        printf("bad %s\n", err.message);
+        fprintf(answer, "bad %s\n", err.message);
         return 1;
     }
     status = plugin->create(&host, &backend, &err);
     if (status) { /* UNSUPPORTED: there is nothing for it on this machine */
-        printf("%s %s\n", status == PCO_ERROR_UNSUPPORTED ? "no" : "bad", err.message);
+        fprintf(answer, "%s %s\n", status == PCO_ERROR_UNSUPPORTED ? "no" : "bad", err.message);
         return 1;
     }
     uint32_t count = plugin->device_count(backend);
@@ -91,7 +102,7 @@ int main(int argc, char **argv)
         /* One that cannot be described costs no other: the registry asks again, and leaves it out with a line. */
         if (plugin->describe(backend, i, &info, &err)) continue;
     }
-    printf("ok %u\n", count);
-    fflush(stdout);
+    fprintf(answer, "ok %u\n", count);
+    fflush(answer);
     _exit(0); /* without the drivers' exit handlers */
 }
