@@ -102,6 +102,32 @@ TEXT
     done
 }
 
+# Vulkan's validation layer, which is as strict as a driver may be, says nothing of the stand-alone programs: they enable
+# what their kernels need. One with dot products of bytes as well.
+strict() {
+    local folder
+    if [ ! -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ] || [ ! -d "$work/vulkan" ]; then
+        skip "vulkan: no validation layer, or no device"
+        return
+    fi
+    run conformance --devices vulkan:lavapipe --tier tiny --ops matmul --case "$(case_of matmul 'q8_0\[5,64\]')" \
+        --variant integer --reproducers "$work/vulkan" --always
+    status "vulkan: integer" 0
+    (cd "$work"/vulkan/matmul-*-integer && "${cc[@]}" repro.c -lvulkan -lm -o repro) || bad "vulkan: integer" "no repro"
+    mkdir "$work/layer"
+    printf 'khronos_validation.%s\n' 'debug_action = VK_DBG_LAYER_ACTION_LOG_MSG' 'report_flags = error,warn' \
+        > "$work/layer/vk_layer_settings.txt"
+    for folder in "$work"/vulkan/*; do
+        (cd "$folder" && VK_LAYER_SETTINGS_PATH=$work/layer VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation \
+            timeout 120 ./repro llvmpipe 1) > "$work/out" 2> "$work/err"
+        if grep -q 'VUID\|Validation' "$work/out" "$work/err" || ! tail -n 1 "$work/out" | grep -qx 'PASS\|FAIL'; then
+            bad "vulkan: ${folder##*/}, validated" "$(grep -hm 1 'VUID\|Validation' "$work/out" "$work/err" | cut -c 1-200)"
+        else
+            ok "vulkan: ${folder##*/}, validated"
+        fi
+    done
+}
+
 # Another kernel in the folder: the stand-alone program must see it.
 mutate() {
     local folder=$2 file
@@ -243,6 +269,7 @@ large() {
 
 # ---- stand-alone programs ----
 api vulkan vulkan:lavapipe -lvulkan vulkan/vulkan.h
+strict
 [ ! -d "$work/vulkan" ] || large
 api opencl opencl:pocl -lOpenCL CL/cl.h
 
