@@ -373,6 +373,13 @@ check_newer_lavapipe() {
   return $status
 }
 
+# The kernels of matrix units, and in tier tiny all others beside them: they share a device, and what is enabled for it.
+check_newer_validation() {
+  "$root/scripts/newer-lavapipe" --build "$build" --validation --tier tiny &&
+    "$root/scripts/newer-lavapipe" --build "$build" --validation --tier quick --variant 'matrix*' \
+      --ops matmul,scaled_dot_product_attention,scaled_dot_product_attention_backward
+}
+
 # oclgrind's interpreter sees every access of a kernel: races, and what is out of bounds.
 check_races() {
   local log=$logs/oclgrind.txt

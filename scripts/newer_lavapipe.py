@@ -37,17 +37,33 @@ class Place:
     """Where programs run that see sid's drivers alone: of lavapipe, or with `opencl` of rusticl. `tree` is the build that
     they belong to: of rusticl `build`, of lavapipe one in `build`/newer whose kernels sid's glslc has compiled."""
 
-    def __init__(self, build, opencl=False):
+    def __init__(self, build, opencl=False, validation=False):
         cache = gpu_roots.cache_folder()
         if opencl:
             self.root, self.tree = gpu_roots.make(cache, "sid", OPENCL_PACKAGES, "sid-opencl"), build.resolve()
             self.environment = {"OCL_ICD_VENDORS": "/etc/OpenCL/vendors/rusticl.icd", "RUSTICL_ENABLE": "llvmpipe",
                                 "VK_DRIVER_FILES": "/nonexistent"}
         else:
-            self.root = gpu_roots.make(cache, "sid", [*gpu_roots.PACKAGES, "glslc"], "sid-glslc")
+            packages, name = [*gpu_roots.PACKAGES, "glslc"], "sid-glslc"
+            if validation:
+                packages, name = [*packages, "vulkan-validationlayers"], "sid-validation"
+            self.root = gpu_roots.make(cache, "sid", packages, name)
             self.glslc = (build / "newer").resolve() / "newer-glslc"
             self.tree = make(self.glslc.parent, self.root)
             self.environment = {"VK_DRIVER_FILES": MANIFEST, "OCL_ICD_VENDORS": "/nonexistent"}
+
+    def validate(self):
+        """From now on under the validation layer, with synchronisation. Returns the file to which it writes."""
+        folder = self.tree / "validation"
+        folder.mkdir(exist_ok=True)
+        messages = folder / "messages.txt"
+        messages.unlink(missing_ok=True)
+        settings = {"debug_action": "VK_DBG_LAYER_ACTION_LOG_MSG", "report_flags": "error,warn", "validate_sync": "true",
+                    "log_filename": messages}
+        lines = [f"khronos_validation.{key} = {value}\n" for key, value in settings.items()]
+        (folder / "vk_layer_settings.txt").write_text("".join(lines))
+        self.environment |= {"VK_LAYER_SETTINGS_PATH": folder, "VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"}
+        return messages
 
     def command(self, environment, *words):
         """The command line that runs these words there, in the build's folder."""
