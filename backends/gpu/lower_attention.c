@@ -470,21 +470,14 @@ static void attention_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu
                                gpu_attention_params *p)
 {
     const uint32_t q = GPU_attention_q, y = GPU_attention_y, weights = GPU_attention_weights;
-    p->q_first = gpu_attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
-    p->k_first = gpu_attention_bind(gpu, d, GPU_attention_k, gpu_input_index(gpu, 1), q, 0);
-    p->v_first = gpu_attention_bind(gpu, d, GPU_attention_v, gpu_input_index(gpu, 2), q, 0);
-    p->mask_first = gpu_attention_bind(gpu, d, GPU_attention_mask, gpu_input_index(gpu, 3), q, 0);
+    GPU_ATTENTION_BIND(gpu, d, z, attention, p, q);
     p->lengths_first = gpu_attention_bind_optional(gpu, d, GPU_attention_lengths, gpu_input_index(gpu, 4), q);
     p->starts_first = gpu_attention_bind_optional(gpu, d, GPU_attention_starts, gpu_input_index(gpu, 5), q);
     p->y_first = gpu_attention_bind(gpu, d, y, gpu_output_index(gpu, 0), q, 1);
     if (gpu_has_buffer(d, weights))
         p->weights_first =
             gpu_attention_bind(gpu, d, weights, z->attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, y, 1);
-    gpu_attention_steps(gpu_input(gpu, 0), z, p->q_step);
-    gpu_attention_steps(gpu_input(gpu, 1), z, p->k_step);
-    gpu_attention_steps(gpu_input(gpu, 2), z, p->v_step);
     gpu_attention_steps(gpu_output(gpu, 0), z, p->y_step);
-    gpu_attention_mask_steps(gpu, p->mask_step);
 }
 
 /* ---- parts of the keys ---- */
@@ -506,17 +499,10 @@ static pco_status attention_emit_parts(gpu_lowering *gpu, const gpu_attention_si
     const int rolled_up = gpu_tuned(gpu, split, ATTENTION_SPLIT_UNROLL) == 1;
     gpu_attention_split_params p = {GPU_ATTENTION_PARAMS(z), .cap = (float)z->attrs.softcap, .n_parts = (uint32_t)parts,
                                     .n_groups = (uint32_t)groups};
-    p.q_first = gpu_attention_bind(gpu, &d, q, gpu_input_index(gpu, 0), q, 0);
-    p.k_first = gpu_attention_bind(gpu, &d, GPU_attention_split_k, gpu_input_index(gpu, 1), q, 0);
-    p.v_first = gpu_attention_bind(gpu, &d, GPU_attention_split_v, gpu_input_index(gpu, 2), q, 0);
-    p.mask_first = gpu_attention_bind(gpu, &d, GPU_attention_split_mask, gpu_input_index(gpu, 3), q, 0);
+    GPU_ATTENTION_BIND(gpu, &d, z, attention_split, &p, q);
     p.lengths_first = gpu_attention_bind_optional(gpu, &d, GPU_attention_split_lengths, gpu_input_index(gpu, 4), q);
     p.starts_first = gpu_attention_bind_optional(gpu, &d, GPU_attention_split_starts, gpu_input_index(gpu, 5), q);
     p.parts_first = gpu_bind_workspace(gpu, &d, GPU_attention_split_parts, 0, attention_split_words(z) * 4, 1) / 4;
-    gpu_attention_steps(gpu_input(gpu, 0), z, p.q_step);
-    gpu_attention_steps(gpu_input(gpu, 1), z, p.k_step);
-    gpu_attention_steps(gpu_input(gpu, 2), z, p.v_step);
-    gpu_attention_mask_steps(gpu, p.mask_step);
     gpu_set_specs(
         gpu, &d, attention_split,
         GPU_ATTENTION_SPECS(gpu, z, (rolled_up ? GPU_ATTENTION_ROLLED_UP : 0) | GPU_ATTENTION_EVEN_OF(&p, 0)));
@@ -573,8 +559,7 @@ static pco_status attention_lower(gpu_lowering *gpu)
     attention_bind_all(gpu, &d, &z, &p);
     const int32_t even = GPU_ATTENTION_EVEN_OF(&p, gpu_attention_is_odd(p.y_first, p.y_step));
     gpu_set_specs(gpu, &d, attention, GPU_ATTENTION_SPECS(gpu, &z, (rolled_up ? GPU_ATTENTION_ROLLED_UP : 0) | even),
-                  .matrix_m = (int32_t)gpu->limits->matrix[0], .matrix_n = (int32_t)gpu->limits->matrix[1],
-                  .matrix_k = (int32_t)gpu->limits->matrix[2]);
+                  GPU_ATTENTION_MATRIX_SPECS(gpu));
     const uint64_t heads = (uint64_t)z.batch * z.heads;
     const int serial = gpu->software && gpu->variant == ATTENTION_TILED; /* an invocation has a row */
     const uint64_t groups = heads * gpu_div_up(z.rows, !tile ? 1 : serial ? local : tile->rows);

@@ -63,8 +63,24 @@ uint32_t gpu_attention_is_odd(uint32_t first, const uint32_t step[3]);
 #define GPU_ATTENTION_SPECS(gpu, z, more_flags) \
     .q = (int32_t)gpu_input(gpu, 0)->dtype, .k = (int32_t)gpu_input(gpu, 1)->dtype, .m = gpu_attention_mask_type(gpu), \
     .flags = gpu_attention_flags(z) | (more_flags), .d = (int32_t)(z)->depth, .e = (int32_t)(z)->value_depth
+#define GPU_ATTENTION_MATRIX_SPECS(gpu) \
+    .matrix_m = (int32_t)(gpu)->limits->matrix[0], .matrix_n = (int32_t)(gpu)->limits->matrix[1], \
+    .matrix_k = (int32_t)(gpu)->limits->matrix[2]
 #define GPU_ATTENTION_PARAMS(z) \
     .n_heads = (z)->heads, .group_heads = (z)->group_heads, .n_rows = (z)->rows, .n_keys = (z)->keys, \
     .scale = gpu_attention_scale(z), .reach = (uint32_t)gpu_attention_reach(z)
+
+/* Binds these and the mask to the buffers of that interface, and says where they begin and what their strides are. */
+#define GPU_ATTENTION_BIND(gpu, d, z, interface, p, other) \
+    do { \
+        (p)->q_first = gpu_attention_bind(gpu, d, GPU_##interface##_q, gpu_input_index(gpu, 0), other, 0); \
+        (p)->k_first = gpu_attention_bind(gpu, d, GPU_##interface##_k, gpu_input_index(gpu, 1), other, 0); \
+        (p)->v_first = gpu_attention_bind(gpu, d, GPU_##interface##_v, gpu_input_index(gpu, 2), other, 0); \
+        (p)->mask_first = gpu_attention_bind(gpu, d, GPU_##interface##_mask, gpu_input_index(gpu, 3), other, 0); \
+        gpu_attention_steps(gpu_input(gpu, 0), z, (p)->q_step); \
+        gpu_attention_steps(gpu_input(gpu, 1), z, (p)->k_step); \
+        gpu_attention_steps(gpu_input(gpu, 2), z, (p)->v_step); \
+        gpu_attention_mask_steps(gpu, (p)->mask_step); \
+    } while (0)
 
 #endif

@@ -111,11 +111,6 @@ static uint32_t backward_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, cons
     return 0;
 }
 
-/* Constants of the device, which the kernels of matrices have. */
-#define BACKWARD_SPECS(gpu) \
-    .matrix_m = (int32_t)(gpu)->limits->matrix[0], .matrix_n = (int32_t)(gpu)->limits->matrix[1], \
-    .matrix_k = (int32_t)(gpu)->limits->matrix[2]
-
 /* Constants, buffers and parameters of the first kernel. */
 static void backward_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_attention_sizes *z,
                                 const backward_kernels *of, uint32_t blocks)
@@ -123,21 +118,14 @@ static void backward_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const gp
     const uint32_t q = GPU_attention_stats_q;
     gpu_attention_stats_params p = {GPU_ATTENTION_PARAMS(z), .n_key_heads = gpu_attention_key_heads(gpu, z),
                                     .n_blocks = blocks};
-    p.q_first = gpu_attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
-    p.k_first = gpu_attention_bind(gpu, d, GPU_attention_stats_k, gpu_input_index(gpu, 1), q, 0);
-    p.v_first = gpu_attention_bind(gpu, d, GPU_attention_stats_v, gpu_input_index(gpu, 2), q, 0);
-    p.mask_first = gpu_attention_bind(gpu, d, GPU_attention_stats_mask, gpu_input_index(gpu, 3), q, 0);
+    GPU_ATTENTION_BIND(gpu, d, z, attention_stats, &p, q);
     p.lengths_first = gpu_attention_bind_optional(gpu, d, GPU_attention_stats_lengths, gpu_input_index(gpu, 4), q);
     p.starts_first = gpu_attention_bind_optional(gpu, d, GPU_attention_stats_starts, gpu_input_index(gpu, 5), q);
     p.gradient_first = gpu_attention_bind(gpu, d, GPU_attention_stats_gradient, gpu_input_index(gpu, 6), q, 0);
     p.stats_first = backward_bind_stats(gpu, d, z, of->stat_words, GPU_attention_stats_stats, q, 1);
-    gpu_attention_steps(gpu_input(gpu, 0), z, p.q_step);
-    gpu_attention_steps(gpu_input(gpu, 1), z, p.k_step);
-    gpu_attention_steps(gpu_input(gpu, 2), z, p.v_step);
     gpu_attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
-    gpu_attention_mask_steps(gpu, p.mask_step);
     const int32_t even = GPU_ATTENTION_EVEN_OF(&p, gpu_attention_is_odd(p.gradient_first, p.gradient_step));
-    gpu_set_specs(gpu, d, attention_stats, GPU_ATTENTION_SPECS(gpu, z, even), BACKWARD_SPECS(gpu));
+    gpu_set_specs(gpu, d, attention_stats, GPU_ATTENTION_SPECS(gpu, z, even), GPU_ATTENTION_MATRIX_SPECS(gpu));
     gpu_set_params_from(gpu, d, attention_stats, &p);
 }
 
@@ -151,20 +139,13 @@ static void backward_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, cons
                                         .n_blocks = blocks};
     p.y_first = gpu_attention_bind(gpu, d, y, gpu_output_index(gpu, keys ? 1 : 0), y, 1);
     if (keys) p.other_first = gpu_attention_bind(gpu, d, other, gpu_output_index(gpu, 2), y, 1);
-    p.q_first = gpu_attention_bind(gpu, d, GPU_attention_gradients_q, gpu_input_index(gpu, 0), y, 0);
-    p.k_first = gpu_attention_bind(gpu, d, GPU_attention_gradients_k, gpu_input_index(gpu, 1), y, 0);
-    p.v_first = gpu_attention_bind(gpu, d, GPU_attention_gradients_v, gpu_input_index(gpu, 2), y, 0);
-    p.mask_first = gpu_attention_bind(gpu, d, GPU_attention_gradients_mask, gpu_input_index(gpu, 3), y, 0);
+    GPU_ATTENTION_BIND(gpu, d, z, attention_gradients, &p, y);
     p.gradient_first = gpu_attention_bind(gpu, d, GPU_attention_gradients_gradient, gpu_input_index(gpu, 6), y, 0);
     p.stats_first = backward_bind_stats(gpu, d, z, of->stat_words, GPU_attention_gradients_stats, y, 0);
-    gpu_attention_steps(gpu_input(gpu, 0), z, p.q_step);
-    gpu_attention_steps(gpu_input(gpu, 1), z, p.k_step);
-    gpu_attention_steps(gpu_input(gpu, 2), z, p.v_step);
     gpu_attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
-    gpu_attention_mask_steps(gpu, p.mask_step);
     const uint32_t odd = gpu_attention_is_odd(p.gradient_first, p.gradient_step) | ((p.y_first | p.other_first) & 1);
     const int32_t even = GPU_ATTENTION_EVEN_OF(&p, odd);
-    gpu_set_specs(gpu, d, attention_gradients, GPU_ATTENTION_SPECS(gpu, z, even), BACKWARD_SPECS(gpu));
+    gpu_set_specs(gpu, d, attention_gradients, GPU_ATTENTION_SPECS(gpu, z, even), GPU_ATTENTION_MATRIX_SPECS(gpu));
     gpu_set_params_from(gpu, d, attention_gradients, &p);
 }
 

@@ -31,16 +31,36 @@ static uint32_t offered(pco_device *device, const pco_graph *g, const char *name
 
 static uint64_t more(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+/* A device with the form's matrices, in subgroups of that width, and more shared memory than any tile takes. */
+static pco_device device_with(const matrix_form *form, uint32_t width)
+{
+    pco_device device = device_of(0, 0);
+    pco_gpu_limits *limits = &device.gpu.limits;
+    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
+    limits->shared_memory = 1 << 17, limits->matrix_width = width, limits->subgroups_settable = 8;
+    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
+    return device;
+}
+
+/* The variant is not offered where queries, keys or both are f32. */
+static void for_halves_alone(pco_device *device,
+                             pco_graph *(*of)(pco_dtype, pco_dtype, const matrix_form *, int64_t, int64_t),
+                             const matrix_form *form, const char *variant)
+{
+    for (int i = 1; i < 4; i++) {
+        pco_graph *g = of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, 70);
+        assert_true(offered(device, g, variant) == PCO_NONE);
+        forget(g);
+    }
+}
+
 /* Which tile goes with a depth, and what it takes of shared memory and of rounds of loops: no more, and no less. Lines
  * have 16 bytes to spare. */
 static void check_matrix(const matrix_form *form)
 {
     enum { WIDTH = 32, KEYS = 32, LANES = 4 * WIDTH };
-    pco_device device = device_of(0, 0);
+    pco_device device = device_with(form, WIDTH);
     pco_gpu_limits *limits = &device.gpu.limits;
-    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
-    limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
-    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
     pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 40, 70);
     const uint32_t v = offered(&device, g, "matrix"), rows = 2 * form->m;
     assert_int_equal(v != PCO_NONE, form->most > 0);
@@ -66,11 +86,7 @@ static void check_matrix(const matrix_form *form)
         limits->max_rounds = 0;
     }
     forget(g);
-    for (int i = 1; i < 4; i++) { /* for f16 alone */
-        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, 70);
-        assert_true(offered(&device, g, "matrix") == PCO_NONE);
-        forget(g);
-    }
+    for_halves_alone(&device, attention_of, form, "matrix");
 }
 
 static void test_attention_matrices(void **state)
@@ -98,11 +114,8 @@ static void test_attention_matrices(void **state)
 static void check_matrix2(const matrix_form *form)
 {
     enum { WIDTH = 32, LANES = 4 * WIDTH };
-    pco_device device = device_of(0, 0);
+    pco_device device = device_with(form, WIDTH);
     pco_gpu_limits *limits = &device.gpu.limits;
-    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
-    limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
-    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
     pco_graph *g = attention_of(PCO_F16, PCO_F16, form, 40, 70);
     assert_true(offered(&device, g, "matrix2") == PCO_NONE);
     limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX2;
@@ -134,11 +147,7 @@ static void check_matrix2(const matrix_form *form)
         limits->matrix_width = WIDTH;
     }
     forget(g);
-    for (int i = 1; i < 4; i++) {
-        g = attention_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, 70);
-        assert_true(offered(&device, g, "matrix2") == PCO_NONE);
-        forget(g);
-    }
+    for_halves_alone(&device, attention_of, form, "matrix2");
 }
 
 static void test_attention_matrices2(void **state)
@@ -180,11 +189,8 @@ static pco_graph *gradient_of(pco_dtype q, pco_dtype kv, const matrix_form *form
 static void check_backward(const matrix_form *form)
 {
     enum { WIDTH = 32, LINES = 32, LANES = 4 * WIDTH, KEYS = 70 };
-    pco_device device = device_of(0, 0);
+    pco_device device = device_with(form, WIDTH);
     pco_gpu_limits *limits = &device.gpu.limits;
-    limits->needs_met |= PCO_GPU_NEEDS_COOPERATIVE_MATRIX | PCO_GPU_NEEDS_STORAGE_16 | PCO_GPU_NEEDS_F16;
-    limits->shared_memory = 1 << 17, limits->matrix_width = WIDTH, limits->subgroups_settable = 8;
-    limits->matrix[0] = form->m, limits->matrix[1] = form->n, limits->matrix[2] = form->k;
     pco_graph *g = gradient_of(PCO_F16, PCO_F16, form, 40, KEYS);
     const uint32_t v = offered(&device, g, "matrix"), own = 2 * form->m;
     assert_int_equal(v != PCO_NONE, form->most > 0);
@@ -213,11 +219,7 @@ static void check_backward(const matrix_form *form)
         limits->max_rounds = 0;
     }
     forget(g);
-    for (int i = 1; i < 4; i++) {
-        g = gradient_of(i & 1 ? PCO_F32 : PCO_F16, i & 2 ? PCO_F32 : PCO_F16, form, 40, KEYS);
-        assert_true(offered(&device, g, "matrix") == PCO_NONE);
-        forget(g);
-    }
+    for_halves_alone(&device, gradient_of, form, "matrix");
 }
 
 static void test_gradients_matrices(void **state)
@@ -238,31 +240,43 @@ static void test_gradients_matrices(void **state)
     for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++) check_backward(&FORMS[i]);
 }
 
-/* FLAGS of the first launch: the constant is at the same place in all of their interfaces. */
-static int32_t flags_of_first(void) { return last.launches[0].specs[3 + offsetof(gpu_attention_specs, flags) / 4]; }
+/* FLAGS of a launch: the constant is at the same place in all of their interfaces. */
+static int32_t flags_of(uint32_t launch)
+{
+    return last.launches[launch].specs[3 + offsetof(gpu_attention_specs, flags) / 4];
+}
+_Static_assert(offsetof(gpu_attention_specs, flags) == offsetof(gpu_attention_split_specs, flags), "one place");
+_Static_assert(offsetof(gpu_attention_specs, flags) == offsetof(gpu_attention_stats_specs, flags), "one place");
+_Static_assert(offsetof(gpu_attention_specs, flags) == offsetof(gpu_attention_gradients_specs, flags), "one place");
 
 /* Rows that all begin at even elements may be read two elements at a time, and only those: wherever tensors lie, and
- * whichever of them it is that has odd ones. */
+ * whichever of them it is that has odd ones; by all three kernels of the gradients ("default"). */
 static void test_attention_even(void **state)
 {
     enum { EVEN = 8 };
     static const struct {
         const char *variant;
         int64_t rows, depth, value_depth;
-        uint32_t alignment; /* of queries and values, which lie that many bytes into their buffers */
+        uint32_t alignment; /* of tensors, which lie that many bytes into their buffers */
         int32_t even;
-    } PLACED[] = {{"tiled", 40, 64, 64, 4, EVEN}, {"tiled", 40, 64, 64, 2, 0},    {"split", 4, 64, 64, 4, EVEN},
-                  {"split", 4, 64, 64, 2, 0},     {"tiled", 40, 66, 34, 4, EVEN}, {"tiled", 40, 65, 64, 4, 0},
-                  {"tiled", 40, 64, 65, 4, 0},    {"split", 4, 65, 64, 4, 0},     {"split", 4, 64, 65, 4, 0}};
+        uint32_t launches; /* how many of them have FLAGS */
+    } PLACED[] = {
+        {"tiled", 40, 64, 64, 4, EVEN, 1},   {"tiled", 40, 64, 64, 2, 0, 1},    {"split", 4, 64, 64, 4, EVEN, 1},
+        {"split", 4, 64, 64, 2, 0, 1},       {"tiled", 40, 66, 34, 4, EVEN, 1}, {"tiled", 40, 65, 64, 4, 0, 1},
+        {"tiled", 40, 64, 65, 4, 0, 1},      {"split", 4, 65, 64, 4, 0, 1},     {"split", 4, 64, 65, 4, 0, 1},
+        {"default", 40, 64, 64, 4, EVEN, 3}, {"default", 40, 64, 64, 2, 0, 3},  {"default", 40, 65, 64, 4, 0, 3},
+        {"default", 40, 64, 65, 4, 0, 3}};
     pco_device device = device_of(0, 0);
     (void)state;
-    _Static_assert(offsetof(gpu_attention_specs, flags) == offsetof(gpu_attention_split_specs, flags), "one place");
     for (size_t i = 0; i < sizeof PLACED / sizeof *PLACED; i++) {
         const matrix_form form = {.depth = PLACED[i].depth, .value_depth = PLACED[i].value_depth};
-        pco_graph *g = attention_of(PCO_F16, PCO_F16, &form, PLACED[i].rows, 70);
+        pco_graph *g = PLACED[i].launches == 3 ? gradient_of(PCO_F16, PCO_F16, &form, PLACED[i].rows, 70)
+                                               : attention_of(PCO_F16, PCO_F16, &form, PLACED[i].rows, 70);
         layout.alignment = PLACED[i].alignment;
         lowered(&device, g, offered(&device, g, PLACED[i].variant), 1);
-        assert_int_equal(flags_of_first() & EVEN, PLACED[i].even);
+        assert_true(last.count >= PLACED[i].launches);
+        for (uint32_t launch = 0; launch < PLACED[i].launches; launch++)
+            assert_int_equal(flags_of(launch) & EVEN, PLACED[i].even);
         forget(g);
     }
     layout.alignment = 0;
